@@ -1,0 +1,1 @@
+"""What things cost: pure functions of broadcasting arrays, one formula each."""

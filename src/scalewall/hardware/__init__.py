@@ -1,0 +1,1 @@
+"""Facts about hardware: devices, the networks that join them, and the catalogue of both."""

@@ -1,0 +1,1 @@
+"""Which strategies exist, and the best of them."""

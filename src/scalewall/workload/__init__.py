@@ -1,0 +1,1 @@
+"""What is trained: operators, models, and how they scale with training compute."""
