@@ -95,7 +95,7 @@ def _tables(
         return tables, sources
     if not isinstance(base, str):
         raise InputError("base", "the name of an entry", base)
-    under_path = (path.parent / base) if base.endswith(".toml") else _path(base, preset)
+    under_path = (path.parent / base).resolve() if base.endswith(".toml") else _path(base, preset)
     under, under_sources = _tables(under_path, preset, (*seen, path))
     under_sources = {p: s for p, s in under_sources.items() if not _replaced(p, tables)}
     return _overlay(under, tables), {**under_sources, **sources}

@@ -129,7 +129,7 @@ def _text_hook(value: Any, _: Any) -> str:
 def _peak_hook(value: Any, _: Any) -> Mapping[str, float]:
     if not isinstance(value, dict):
         raise InputError("peak", "a table of rates by precision", value)
-    return {name: parse(rate, "FLOP/s", f"peak.{name}") for name, rate in value.items()}
+    return {name: parse(rate, "FLOP/s", name) for name, rate in value.items()}
 
 
 def _converter() -> cattrs.Converter:

@@ -46,9 +46,7 @@ def smallest_cluster(cluster: Cluster, workload: Workload, duration: float, how:
         seconds = np.where(step.allowed(cluster, workload, strategies, how), seconds, np.inf)
         best = int(np.argmin(seconds))
         if seconds.ravel()[best] * workload.steps <= duration:
-            rows, columns = np.broadcast_shapes(seconds.shape)
-            flat = _flat(strategies, (rows, columns))
-            return Strategy.of(flat, best)
+            return Strategy.of(strategies, np.unravel_index(best, seconds.shape))
     return None
 
 
@@ -63,7 +61,7 @@ def enumerate_strategies(cluster: Cluster, workload: Workload, devices: int) -> 
         return None
     totals = dict(zip(AXES, rows.T[: len(AXES), :, None], strict=True))
     size = math.gcd(int(cluster.tiers[0].size), devices) if len(cluster.tiers) > 1 else 1
-    inner = np.array(factorisations(size, len(AXES), divisors(size)), dtype=float).T[:, None, :]
+    inner = np.array(factorisations(size, len(AXES)), dtype=float).T[:, None, :]
     degrees: dict[str, list[Any]] = {}
     for axis, within in zip(AXES, inner, strict=True):
         if len(cluster.tiers) == 1:
@@ -94,15 +92,3 @@ def _rows(workload: Workload, devices: int) -> Iterator[Row]:
             if root <= tp_ff <= TP_FF_SPAN * root:
                 for m, v, zero_bubble in schedules:
                     yield dp, tp // tp_ff, tp_ff, pp, ep, m, v, zero_bubble
-
-
-def _flat(strategies: Strategies, shape: tuple[int, ...]) -> Strategies:
-    def spread(values: Any) -> Any:
-        return np.broadcast_to(values, shape).ravel()
-
-    return Strategies(
-        degrees={axis: [spread(p) for p in strategies.degrees[axis]] for axis in AXES},
-        microbatches=spread(strategies.microbatches),
-        interleave=spread(strategies.interleave),
-        zero_bubble=spread(strategies.zero_bubble),
-    )

@@ -1,4 +1,4 @@
-"""A strategy as one object, and the pieces of which a space of them is made."""
+"""A strategy as one object, and the space of them that a search goes through."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import attrs
 import numpy as np
 
 from scalewall.cost.step import AXES, Strategies
+from scalewall.errors import InputError, nearest
 from scalewall.hardware.cluster import Cluster
+from scalewall.workload.scaling import Workload
 
 Array = Any
 SCHEDULES = ("1f1b", "zero-bubble")
@@ -48,29 +50,121 @@ class Strategy:
         )
 
     @classmethod
-    def of(cls, strategies: Strategies, at: int) -> Strategy:
-        """Return the strategy at index `at` of flat arrays."""
+    def of(cls, strategies: Strategies, at: tuple[int, ...]) -> Strategy:
+        """Return the strategy at the index `at` of the shape to which `strategies` broadcast."""
 
         def pick(values: Array) -> int:
-            return int(np.ravel(values)[at if np.size(values) > 1 else 0])
+            values = np.asarray(values)
+            place = tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - values.ndim :], values.shape, strict=True))
+            return int(values[place])
 
         layout = {axis: tuple(pick(p) for p in strategies.degrees[axis]) for axis in AXES}
-        zero_bubble = bool(np.ravel(strategies.zero_bubble)[at if np.size(strategies.zero_bubble) > 1 else 0])
         return cls(
             **{axis: math.prod(layout[axis]) for axis in AXES},
             microbatches=pick(strategies.microbatches),
             interleave=pick(strategies.interleave),
-            schedule=SCHEDULES[zero_bubble],
+            schedule=SCHEDULES[pick(strategies.zero_bubble)],
             layout=layout,
         )
+
+
+@attrs.frozen(kw_only=True)
+class Space:
+    """The strategies a search may choose from: all of them, but for what is fixed here.
+
+    A degree is fixed by a tuple of the values it may take; left None, it takes every ``2^a · 3^b``
+    up to what it splits. `microbatches` and `interleave` are any whole number unless fixed.
+    `inner` fixes the layout: for an axis, its degree at each tier but the last.
+    """
+
+    dp: tuple[int, ...] | None = None
+    tp_model: tuple[int, ...] | None = None
+    tp_ff: tuple[int, ...] | None = None
+    pp: tuple[int, ...] | None = None
+    ep: tuple[int, ...] | None = None
+    microbatches: int | None = None
+    interleave: int | None = None
+    schedules: tuple[str, ...] = SCHEDULES
+    inner: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        for axis in AXES:
+            degrees = getattr(self, axis)
+            if degrees is not None and (not degrees or min(degrees) < 1):
+                raise InputError(axis, "a list of at least one whole number of at least 1", degrees)
+        for name in ("microbatches", "interleave"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(name, "a whole number of at least 1", value)
+        for schedule in self.schedules or ("",):
+            if schedule not in SCHEDULES:
+                raise InputError("schedule", f"one of {', '.join(SCHEDULES)}", schedule, nearest(schedule, SCHEDULES))
+        for axis in self.inner:
+            if axis not in AXES:
+                raise InputError("layout", f"a table with keys of {', '.join(AXES)}", axis, nearest(axis, AXES))
+
+    def degrees(self, axis: str, workload: Workload) -> Array:
+        """Return the degrees `axis` may take for `workload`, in order, as floats."""
+        most = {
+            "dp": workload.batch_tokens / workload.sparsity,
+            "tp_model": workload.d_model,
+            "tp_ff": workload.d_ff,
+            "pp": workload.layers,
+            "ep": workload.sparsity,
+        }[axis]
+        chosen = getattr(self, axis)
+        values = smooth_numbers(most) if chosen is None else sorted({d for d in chosen if d <= most})
+        if workload.whole and axis == "pp":
+            values = [d for d in values if workload.layers % d == 0]
+        return np.array(values, dtype=float)
+
+    def layouts(self, cluster: Cluster) -> Array:
+        """Return every layout of the tiers but the last: an array of layouts, axes (as in `AXES`), tiers.
+
+        What a layout uses of a tier divides the tier, so that no device is left idle.
+        """
+        each_tier = []
+        for t, tier in enumerate(cluster.tiers[:-1]):
+            ways = [way for n in divisors(int(tier.size)) for way in factorisations(n, len(AXES))]
+            each_tier.append([w for w in ways if all(self._fits(a, t, p) for a, p in zip(AXES, w, strict=True))])
+        layouts = [list(zip(*ways, strict=True)) for ways in itertools.product(*each_tier)]
+        return np.array(layouts, dtype=float).reshape(len(layouts), len(AXES), len(cluster.tiers) - 1)
+
+    def _fits(self, axis: str, tier: int, degree: int) -> bool:
+        fixed = self.inner.get(axis)
+        return fixed is None or tier >= len(fixed) or fixed[tier] == degree
+
+    def size(self, cluster: Cluster, workload: Workload) -> float:
+        """Return how many strategies the space holds, whatever they cost and whether they fit."""
+        layouts = self.layouts(cluster)
+        axes = {axis: self.degrees(axis, workload) for axis in AXES}
+        if any(not len(values) for values in axes.values()):
+            return 0.0
+        most_m = np.floor(workload.batch_tokens / (workload.sparsity * axes["dp"]))[:, None]
+        pp = axes["pp"]
+        most_v = np.where(pp > 1, np.floor(workload.layers / pp), 1.0)
+        counts = np.ones_like(most_m) if self.microbatches else most_m
+        chunks = np.ones_like(pp) if self.interleave else most_v
+        ways = ("1f1b" in self.schedules) * counts * chunks
+        filled = np.maximum(0.0, most_m - 2.0 * pp + 1.0)
+        ways = ways + ("zero-bubble" in self.schedules) * (np.minimum(filled, 1.0) if self.microbatches else filled)
+        total = 0.0
+        for layout in layouts.prod(axis=2):
+            fits = {a: (axes[a] % p == 0).astype(float) for a, p in zip(AXES, layout, strict=True)}
+            others = math.prod(float(fits[a].sum()) for a in ("tp_model", "tp_ff", "ep"))
+            total += others * float(fits["dp"] @ ways @ fits["pp"])
+        return total
 
 
 @functools.lru_cache(maxsize=64)
 def smooth_numbers(most: float) -> tuple[int, ...]:
     """Return all ``2^a · 3^b`` up to `most`, in order."""
-    twos = [2**a for a in range(max(0, int(math.log2(max(most, 1)))) + 1)]
-    threes = [3**b for b in range(max(0, int(math.log(max(most, 1), 3))) + 1)]
-    return tuple(sorted(n for a, b in itertools.product(twos, threes) if (n := a * b) <= most))
+    found = []
+    for b in itertools.count():
+        if 3**b > most:
+            break
+        found += [2**a * 3**b for a in range(int(math.log2(most / 3**b)) + 2) if 2**a * 3**b <= most]
+    return tuple(sorted(found))
 
 
 def divisors(n: int) -> list[int]:
@@ -79,20 +173,28 @@ def divisors(n: int) -> list[int]:
     return small + [n // i for i in reversed(small) if i * i != n]
 
 
-def factorisations(n: int, parts: int, degrees: Iterable[int]) -> list[tuple[int, ...]]:
-    """Return all ways to write `n` as a product of `parts` ordered factors out of `degrees`."""
-    allowed = sorted({d for d in degrees if n % d == 0})
+def factorisations(n: int, parts: int) -> list[tuple[int, ...]]:
+    """Return all ways to write `n` as a product of `parts` ordered factors."""
     if parts == 1:
-        return [(n,)] if n in allowed else []
-    return [(d, *rest) for d in allowed for rest in factorisations(n // d, parts - 1, allowed)]
+        return [(n,)]
+    return [(d, *rest) for d in divisors(n) for rest in factorisations(n // d, parts - 1)]
 
 
-def inner_layouts(cluster: Cluster, degrees: Sequence[int], *, full: bool = False) -> list[tuple[int, ...]]:
-    """Return every way to give one scale-up domain to the axes, as degrees in the order of `AXES`.
+def parse_degrees(text: str | int | Sequence[int] | None, field: str) -> tuple[int, ...] | None:
+    """Return the degrees that a user fixes: a number, or several apart by commas.
 
-    The devices of a domain that a layout uses divide the domain, so that none is left idle; with
-    `full` they are the whole domain.
+    Raises
+    ------
+    InputError
+        If a part is not a whole number of at least 1.
     """
-    size = int(cluster.tiers[0].size)
-    used = [size] if full else divisors(size)
-    return [layout for n in used for layout in factorisations(n, len(AXES), degrees)]
+    if text is None:
+        return None
+    parts: Iterable[Any] = text.split(",") if isinstance(text, str) else [text] if isinstance(text, int) else text
+    try:
+        degrees = tuple(int(part) for part in parts)
+    except (TypeError, ValueError):
+        degrees = ()
+    if not degrees or min(degrees) < 1:
+        raise InputError(field, "a whole number of at least 1, or several such as '4,8'", text)
+    return degrees
