@@ -15,9 +15,16 @@ class Assumptions:
     fill: float = quantity(
         "1", "share of a cache that a tile may fill", default=0.75, most=1.0, source="arXiv 2411.01137"
     )
-    word: float = quantity("B", "bytes a number in weights, activations and gradients", default=2.0, source="16-bit training")
+    word: float = quantity(
+        "B", "bytes a number in weights, activations and gradients", default=2.0, source="16-bit training"
+    )
     optimizer: float = quantity(
-        "B", "bytes of optimizer state a parameter", default=8.0, least=0.0, open_below=False, source="arXiv 2411.01137"
+        "B",
+        "bytes of optimizer state a parameter",
+        default=8.0,
+        least=0.0,
+        open_below=False,
+        source="arXiv 2411.01137",
     )
     precision: str = attrs.field(
         default="bf16",
@@ -31,5 +38,6 @@ class Assumptions:
         default=True, metadata={"doc": "whether pipeline and expert traffic hides behind arithmetic"}
     )
     overlap_data: bool = attrs.field(
-        default=False, metadata={"doc": "whether the data-parallel reduction hides behind the step's arithmetic"}
+        default=False,
+        metadata={"doc": "whether the data-parallel reduction hides behind the step's arithmetic"},
     )

@@ -49,7 +49,8 @@ def multiplications(
             out, inner = (layer.out_features, layer.out_split), (layer.in_features, layer.in_split)
             counts[False, out, inner] += 1
             counts[False, inner, out] += 1
-            counts[(True, *sorted((out, inner)))] += 1
+            low, high = sorted((out, inner))  # a gradient costs the same transposed
+            counts[True, low, high] += 1
     return Multiplications(
         tuple(
             (
@@ -129,9 +130,9 @@ def exchanges(degrees: Degrees, interleave: Array, layers: float) -> list[Array]
 def exchange_bytes(
     block: Sequence[Operator], degrees: Degrees, interleave: Array, layers: float, how: Assumptions
 ) -> list[Array]:
-    """Return the bytes a token and device that exchanges send at each tier, forward and backward, a block on average.
+    """Return the bytes a token and device that exchanges send at each tier in one block, on average.
 
-    A token's `width` numbers are spread over the tensor-parallel group.
+    Forward and backward; a token's `width` numbers are spread over the tensor-parallel group.
     """
     width = sum(layer.width for layer in block if isinstance(layer, Exchange))
     sent = 2.0 * how.word * width / (total(degrees["tp_model"]) * total(degrees["tp_ff"]) * layers)

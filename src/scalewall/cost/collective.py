@@ -45,7 +45,7 @@ def all_to_all_bytes(size: Array, degrees: Degrees) -> list[Array]:
 
 
 def peer_shares(degrees: Degrees) -> list[Array]:
-    """Return how probably a peer chosen at random is the device itself, and how probably it is met first at each tier.
+    """Return the chances that a peer chosen at random is the device itself, or lies beyond each tier.
 
     Tier `t` is the highest that is crossed with probability
     ``1/(p_{t+1} · p_{t+2} · …) − 1/(p_t · p_{t+1} · …)``; the device itself is met with ``1/p``.
@@ -58,7 +58,7 @@ def peer_shares(degrees: Degrees) -> list[Array]:
 
 
 def all_reduce_latency(tiers: Sequence[Tier], degrees: Degrees) -> Array:
-    """Return the seconds of latency of one all-reduce: a reduce-scatter and an all-gather at each tier with members."""
+    """Return the latency of one all-reduce: a reduce-scatter and an all-gather at each tier with members."""
     waits = [2.0 * tier.latency * np.greater(degree, 1) for tier, degree in zip(tiers, degrees, strict=True)]
     return sum(waits[1:], waits[0])
 

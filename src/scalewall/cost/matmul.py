@@ -114,34 +114,38 @@ def lines(
     rate = device.sustained_rate(precision)
     useful = 2.0 * rows * columns / rate
     full = 2.0 * padded(rows, device.tile, whole) * padded(columns, device.tile, whole) / rate
+    return Lines(useful, full, _levels(device, rows, columns, weight_gradient, fill, word))
+
+
+def _levels(
+    device: Device, rows: Array, columns: Array, weight_gradient: bool, fill: float, word: float
+) -> tuple[tuple[Array, Array], ...]:
+    """Return the seconds of each level of memory, fixed and a token, from main memory inward."""
     weights = word * rows * columns
     right, left = word * columns, word * rows  # bytes a token
-
-    def reads(tile_columns: Array) -> Array:
-        return tile_columns if weight_gradient else 2.0 * tile_columns - 1.0
-
-    fixed: list[Array] = [0.0]  # seconds of each level, main memory first, before division by its rate
+    passes = 2.0 if weight_gradient else 1.0
+    fixed: list[Array] = [0.0]
     moved: list[Array] = [0.0]
     for cache in device.caches:
         tile_bytes = fill * (cache.total_capacity if cache.pooled else cache.capacity)
         tile_rows, tile_columns = tiling(rows, columns, tile_bytes / word)
-        resident = 2.0 * weights <= fill * cache.total_capacity
-        once = np.where(resident, 0.0, 2.0 * weights if weight_gradient else weights)
-        traffic = tile_rows * right + reads(tile_columns) * left
+        left_passes = tile_columns if weight_gradient else 2.0 * tile_columns - 1.0
+        once = np.where(2.0 * weights <= fill * cache.total_capacity, 0.0, passes * weights)
+        traffic = tile_rows * right + left_passes * left
         fixed[-1], moved[-1] = fixed[-1] + once, moved[-1] + traffic
         fixed.append(once)
         moved.append(traffic)
         if cache.pooled:
-            moved[-1] = moved[-1] + _pool_traffic(rows, columns, fill * cache.capacity / word, left, right, weight_gradient)
-    bandwidths = [device.memory_bandwidth, *(device.cache_bandwidth(cache) for cache in device.caches)]
+            tile_words = fill * cache.capacity / word
+            moved[-1] = moved[-1] + _pool_traffic(rows, columns, tile_words, left, right, weight_gradient)
     if not device.caches:  # nothing is known of the levels inside: every operand moves once
-        fixed, moved = [2.0 * weights if weight_gradient else weights], [right + left]
-    levels = tuple(
+        fixed, moved = [passes * weights], [right + left]
+    bandwidths = [device.memory_bandwidth, *(device.cache_bandwidth(cache) for cache in device.caches)]
+    return tuple(
         (f / bandwidth, m / bandwidth)
         for f, m, bandwidth in zip(fixed, moved, bandwidths, strict=True)
         if bandwidth is not None
     )
-    return Lines(useful, full, levels)
 
 
 def _pool_traffic(

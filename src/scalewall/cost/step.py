@@ -177,7 +177,9 @@ def memory_bytes(workload: Workload, degrees: Degrees, how: Assumptions) -> Arra
     split: Array = 1.0
     for axis in ("tp_model", "tp_ff", "pp", "ep"):
         split = split * total(degrees[axis])
-    return memory.ideal_bytes(workload.parameters / split, total(degrees["dp"]), word=how.word, optimizer=how.optimizer)
+    return memory.ideal_bytes(
+        workload.parameters / split, total(degrees["dp"]), word=how.word, optimizer=how.optimizer
+    )
 
 
 def allowed(cluster: Cluster, workload: Workload, strategies: Strategies, how: Assumptions) -> Array:

@@ -1,7 +1,7 @@
 """The catalogue: one TOML file a device with its usual network, a source for every number.
 
 Entries of the product stand in ``scalewall/catalogue/NAME.toml``; those of a preset in a folder of
-the preset's name, which is looked in first. A user's own file is accepted wherever a name is. An
+the preset's name. A user's own file is accepted wherever a name is. An
 entry may name another as its ``base`` and say only what differs.
 """
 
@@ -77,6 +77,10 @@ def _path(name: str, preset: str | None) -> Path:
 
 def _cluster(path: Path, preset: str | None) -> Cluster:
     tables, sources = _tables(path, preset, ())
+    if "sources" in tables:
+        raise InputError(
+            "sources", "given beside each number, as in { value = …, source = … }", tables["sources"]
+        )
     tables.setdefault("device", {})
     if isinstance(tables["device"], dict):
         tables["device"].setdefault("name", path.stem)

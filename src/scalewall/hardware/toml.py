@@ -43,7 +43,9 @@ def read(path: Path) -> dict[str, Any]:
 
 def split_sources(tables: Any, path: str = "") -> tuple[Any, dict[str, Source]]:
     """Return `tables` with every wrapped value laid bare, and the sources by path."""
-    if isinstance(tables, dict) and "value" in tables and set(tables) <= _WRAPPED:
+    if isinstance(tables, dict) and "value" in tables:
+        for key in sorted(set(tables) - _WRAPPED):
+            raise InputError(f"{path}.{key}", "absent or a known field", key, nearest(key, _WRAPPED))
         derived = tables.get("derived")
         source = Source(
             text=str(derived or tables.get("source", "")),
@@ -83,11 +85,11 @@ def structure(tables: Any, cls: type[T]) -> T:
 
 def _faults(error: BaseException, path: str) -> list[InputError]:
     if isinstance(error, InputErrors):
-        return [fault.within(path) if path else fault for fault in error.errors]
+        return [found for fault in error.errors for found in _faults(fault, path)]
     if isinstance(error, InputError):
         # A field's own hook names the field already; an owner's check names it below the path.
-        if path.rpartition(".")[2] == error.field or path == error.field:
-            parent = path.rpartition(".")[0]
+        parent, _, last = path.rpartition(".")
+        if last == error.field.split(".")[0]:
             return [error.within(parent) if parent else error]
         return [error.within(path) if path else error]
     if isinstance(error, cattrs.ForbiddenExtraKeysError):
@@ -120,16 +122,37 @@ def _number_hook(attribute: attrs.Attribute[Any]) -> Callable[[Any, Any], Any]:
     return hook
 
 
-def _text_hook(value: Any, _: Any) -> str:
-    if isinstance(value, (dict, list)):
-        raise InputError("text", "a text", value)
-    return str(value)
+def _text_hook(attribute: attrs.Attribute[Any]) -> Callable[[Any, Any], str]:
+    def hook(value: Any, _: Any) -> str:
+        if isinstance(value, (dict, list)):
+            raise InputError(attribute.name, "a text", value)
+        return str(value)
+
+    return hook
+
+
+def _flag_hook(attribute: attrs.Attribute[Any]) -> Callable[[Any, Any], bool]:
+    def hook(value: Any, _: Any) -> bool:
+        if not isinstance(value, bool):
+            raise InputError(attribute.name, "true or false", value)
+        return value
+
+    return hook
 
 
 def _peak_hook(value: Any, _: Any) -> Mapping[str, float]:
     if not isinstance(value, dict):
         raise InputError("peak", "a table of rates by precision", value)
-    return {name: parse(rate, "FLOP/s", name) for name, rate in value.items()}
+    rates: dict[str, float] = {}
+    faults: list[InputError] = []
+    for name, rate in value.items():
+        try:
+            rates[name] = parse(rate, "FLOP/s", name)
+        except InputError as fault:
+            faults.append(fault)
+    if faults:
+        raise InputErrors([fault.within("peak") for fault in faults])
+    return rates
 
 
 def _converter() -> cattrs.Converter:
@@ -141,10 +164,12 @@ def _converter() -> cattrs.Converter:
                 hooks[a.name] = override(struct_hook=_number_hook(a))
             elif a.name == "peak":
                 hooks[a.name] = override(struct_hook=_peak_hook)
-            elif a.name in {"instances", "tile", "token_tile", "pooled"}:
+            elif a.name in {"instances", "tile", "token_tile"}:
                 hooks[a.name] = override(struct_hook=lambda value, _: value)
-            elif a.type == "str":
-                hooks[a.name] = override(struct_hook=_text_hook)
+            elif a.name == "pooled":
+                hooks[a.name] = override(struct_hook=_flag_hook(a))
+            elif a.type in ("str", str):
+                hooks[a.name] = override(struct_hook=_text_hook(a))
             elif a.name == "sources":
                 hooks[a.name] = override(struct_hook=lambda value, _: value)
         converter.register_structure_hook(cls, make_dict_structure_fn(cls, converter, **hooks))

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from scalewall.cost import block, matmul, pipeline
+from scalewall.cost import block, collective, matmul
 from scalewall.cost.assumptions import Assumptions
 from scalewall.cost.block import Multiplications
 from scalewall.hardware.cluster import Cluster, Tier
@@ -31,7 +31,11 @@ Array = Any
 
 @attrs.frozen(kw_only=True)
 class Families:
-    """Shardings of a block, as flat arrays: what it costs at least, whatever the rest of a strategy is."""
+    """Shardings of a block, as flat arrays: what it costs at least, whatever the rest of a strategy is.
+
+    `tensor_layout` is the index of the layout of the tensor axes, -1 where it is still open; `room`
+    how many devices the other axes may still have within each tier but the last, and all below it.
+    """
 
     tp_model: Array
     tp_ff: Array
@@ -40,6 +44,8 @@ class Families:
     network: Array
     exposed: Array
     wait: Array
+    tensor_layout: Array
+    room: tuple[Array, ...]
 
     @property
     def width(self) -> Array:
@@ -48,14 +54,11 @@ class Families:
 
     def take(self, at: Array) -> Families:
         """Return the families at the indices `at`, in whatever shape `at` has."""
+        names = ("tp_model", "tp_ff", "ep", "network", "exposed", "wait", "tensor_layout")
         return Families(
-            tp_model=self.tp_model[at],
-            tp_ff=self.tp_ff[at],
-            ep=self.ep[at],
+            **{name: getattr(self, name)[at] for name in names},
             products=take(self.products, at),
-            network=self.network[at],
-            exposed=self.exposed[at],
-            wait=self.wait[at],
+            room=tuple(room[at] for room in self.room),
         )
 
 
@@ -104,17 +107,50 @@ def families(
     split = {"tp_model": a[0], "tp_ff": b[0]}
     products = block.multiplications(cluster, workload.block, split, how, workload.whole)
     network = tensor_seconds(cluster.tiers, workload, split, how)
-    none = np.zeros(1)
     wait = tensor_wait(cluster.tiers, workload, split)
-    overlaps = how.overlap_tensor
+    inner = np.cumprod([tier.size for tier in cluster.tiers[:-1]])
+
+    def spread(values: Array) -> Array:
+        return np.broadcast_to(values, shape).ravel()
+
     return Families(
-        tp_model=np.broadcast_to(a, shape).ravel(),
-        tp_ff=np.broadcast_to(b, shape).ravel(),
-        ep=np.broadcast_to(e, shape).ravel(),
+        tp_model=spread(a),
+        tp_ff=spread(b),
+        ep=spread(e),
         products=flat(products, shape),
-        network=np.broadcast_to(network if overlaps else none, shape).ravel(),
-        exposed=np.broadcast_to(none if overlaps else network, shape).ravel(),
-        wait=np.broadcast_to(workload.layers * wait, shape).ravel(),
+        network=spread(network if how.overlap_tensor else 0.0),
+        exposed=spread(0.0 if how.overlap_tensor else network),
+        wait=spread(workload.layers * wait),
+        tensor_layout=spread(-1),
+        room=tuple(spread(float(size)) for size in inner),
+    )
+
+
+def laid_out(
+    cluster: Cluster, workload: Workload, how: Assumptions, family: Families, layouts: Array
+) -> Families:
+    """Return every family under every tensor layout that its degrees allow, with exact network costs.
+
+    `layouts` has the shape (layouts, 2, tiers − 1): the degrees of ``tp_model`` and ``tp_ff`` within each.
+    """
+    product = layouts.prod(axis=2)
+    fits = (family.tp_model[:, None] % product[:, 0] == 0) & (family.tp_ff[:, None] % product[:, 1] == 0)
+    at, chosen = np.nonzero(fits)
+    some = family.take(at)
+    degrees = {
+        axis: [*layouts[chosen, i].T, total / product[chosen, i]]
+        for i, (axis, total) in enumerate((("tp_model", some.tp_model), ("tp_ff", some.tp_ff)))
+    }
+    sent = block.tensor_bytes(workload.block, degrees, how, workload.whole)
+    network = collective.slowest(cluster.tiers, sent)
+    used = np.cumprod(layouts.prod(axis=1), axis=1)[chosen]
+    return attrs.evolve(
+        some,
+        network=network if how.overlap_tensor else some.network,
+        exposed=some.exposed if how.overlap_tensor else network,
+        wait=workload.layers * block.tensor_latency(cluster, workload.block, degrees) * np.ones(at.size),
+        tensor_layout=chosen,
+        room=tuple(room / used[:, t] for t, room in enumerate(some.room)),
     )
 
 
@@ -169,41 +205,50 @@ def tensor_wait(tiers: Sequence[Tier], workload: Workload, split: Mapping[str, A
     return waits
 
 
-def reduction_seconds(tiers: Sequence[Tier], size: Array, dp: Array, how: Assumptions) -> Array:
-    """Return at least the exposed seconds of the data-parallel reduction of `size` bytes, whatever the layout."""
+def reduction_seconds(
+    tiers: Sequence[Tier], size: Array, dp: Array, room: Sequence[Array], how: Assumptions
+) -> Array:
+    """Return at least the exposed seconds of the data-parallel reduction of `size` bytes.
+
+    As `tensor_seconds`, for one axis that may have all the `room` of each tier but the last.
+    """
     waits = 2.0 * min(tier.latency for tier in tiers) * np.greater(dp, 1)
     if how.overlap_data:
         return waits
     bound: Array = 0.0
-    inner = 1.0
-    for t in range(len(tiers)):
+    for t, inner in enumerate((1.0, *room)):
         beyond = sum(tier.bandwidth for tier in tiers[t:])
         bound = np.maximum(bound, 2.0 * size * (1.0 / np.minimum(inner, dp) - 1.0 / dp) / beyond)
-        inner *= tiers[t].size
     return bound + waits
 
 
-def exchange_wait(tiers: Sequence[Tier], workload: Workload, pp: Array, ep: Array) -> Array:
-    """Return at least the latency of a micro-batch's exchanges: an operation at each border that it crosses."""
-    least = min(tier.latency for tier in tiers)
-    return 2.0 * least * np.where(ep > 1, workload.layers - 1.0, pp - 1.0)
+def exchange_wait(tiers: Sequence[Tier], workload: Workload, pp: Array, ep: Array) -> tuple[Array, Array]:
+    """Return at least the latency of a micro-batch's exchanges: a part that is fixed, and a part a chunk.
 
-
-def one_f_one_b(pp: Array, v: Array, first: Array, last: Array, at: Any) -> Array:
-    """Return at least ``(m + idle) · block`` over all `m` from `first` to `last`; `at(m)` is ``block`` there.
-
-    Cut at ``pp/2`` and `pp`. On a piece from `f` to `l`, ``m + idle`` rises and ``block`` falls, so
-    ``(f + idle(f)) · block(l)`` is a bound. From `pp` on `idle` is constant, so
-    ``f·block(f) + idle·block(l)`` is one by fact 1. For whole counts the pieces may be real.
+    Without experts a pipeline of `v` chunks a stage crosses ``v·pp − 1`` borders; with them, some
+    token moves at every interface.
     """
-    half, full = np.clip(pp / 2.0, first, last), np.clip(pp, first, last)
-    at_full, at_half = at(full), at(half)
-    bounds = [
-        np.where(first < pp, (f + pipeline.idle_microbatches(pp, f, v)) * block_at, np.inf)
-        for f, block_at in ((first, at_half), (half, at_full))
-    ]
-    tail = full * at_full + pipeline.idle_microbatches(pp, full, v) * at(last)
-    return np.minimum(np.minimum(*bounds), np.where(last >= pp, tail, np.inf))
+    least = 2.0 * min(tier.latency for tier in tiers)
+    return least * np.where(ep > 1, workload.layers - 1.0, -1.0 * (pp > 1)), least * np.where(
+        ep > 1, 0.0, pp * (pp > 1)
+    )
+
+
+def one_f_one_b(
+    pp: Array, m: Array, start: Array, end: Array, chunk_wait: Array, most_v: Array, least_v: Array
+) -> Array:
+    """Return at least a 1F1B step's seconds in its blocks and its borders, over all interleavings.
+
+    With `m` micro-batches or more, a stage's blocks taking `start` seconds for those, and `end` at
+    least for any: ``(m + s)·start + (pp − 1 − s)·end/v + chunk_wait·v``, where ``s = max(0, pp − m)``
+    are those that the pipeline lacks. The best real `v` is the root of the ratio of the last two.
+    """
+    lacking = np.maximum(0.0, pp - m)
+    idle = np.maximum(0.0, pp - 1.0 - lacking) * end
+    with np.errstate(divide="ignore", invalid="ignore"):
+        v = np.sqrt(idle / chunk_wait)
+    v = np.clip(np.where(chunk_wait > 0.0, v, most_v), least_v, most_v)
+    return (m + lacking) * start + idle / v + chunk_wait * v
 
 
 def least_dp(workload: Workload, how: Assumptions, memory: float, share: Array) -> Array:

@@ -29,7 +29,9 @@ Row = tuple[int, int, int, int, int, int, int, bool]
 """dp, tp_model, tp_ff, pp, ep, micro-batches, interleave, whether zero-bubble."""
 
 
-def smallest_cluster(cluster: Cluster, workload: Workload, duration: float, how: Assumptions) -> Strategy | None:
+def smallest_cluster(
+    cluster: Cluster, workload: Workload, duration: float, how: Assumptions
+) -> Strategy | None:
     """Return the fastest strategy on the smallest of the paper's clusters that ends in `duration` seconds.
 
     Returns None where no cluster does.
@@ -46,7 +48,7 @@ def smallest_cluster(cluster: Cluster, workload: Workload, duration: float, how:
         seconds = np.where(step.allowed(cluster, workload, strategies, how), seconds, np.inf)
         best = int(np.argmin(seconds))
         if seconds.ravel()[best] * workload.steps <= duration:
-            return Strategy.of(strategies, np.unravel_index(best, seconds.shape))
+            return Strategy.of(strategies, divmod(best, seconds.shape[1]))
     return None
 
 

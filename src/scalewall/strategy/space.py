@@ -22,7 +22,7 @@ SCHEDULES = ("1f1b", "zero-bubble")
 
 @attrs.frozen(kw_only=True)
 class Strategy:
-    """How a run is laid out: the degree of each axis over all tiers and at each, and the pipeline's schedule."""
+    """How a run is laid out: each axis's degree in all and at each tier, and the pipeline's schedule."""
 
     dp: int
     tp_model: int
@@ -55,7 +55,9 @@ class Strategy:
 
         def pick(values: Array) -> int:
             values = np.asarray(values)
-            place = tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - values.ndim :], values.shape, strict=True))
+            place = tuple(
+                i if n > 1 else 0 for i, n in zip(at[len(at) - values.ndim :], values.shape, strict=True)
+            )
             return int(values[place])
 
         layout = {axis: tuple(pick(p) for p in strategies.degrees[axis]) for axis in AXES}
@@ -98,10 +100,14 @@ class Space:
                 raise InputError(name, "a whole number of at least 1", value)
         for schedule in self.schedules or ("",):
             if schedule not in SCHEDULES:
-                raise InputError("schedule", f"one of {', '.join(SCHEDULES)}", schedule, nearest(schedule, SCHEDULES))
+                raise InputError(
+                    "schedule", f"one of {', '.join(SCHEDULES)}", schedule, nearest(schedule, SCHEDULES)
+                )
         for axis in self.inner:
             if axis not in AXES:
-                raise InputError("layout", f"a table with keys of {', '.join(AXES)}", axis, nearest(axis, AXES))
+                raise InputError(
+                    "layout", f"a table with keys of {', '.join(AXES)}", axis, nearest(axis, AXES)
+                )
 
     def degrees(self, axis: str, workload: Workload) -> Array:
         """Return the degrees `axis` may take for `workload`, in order, as floats."""
@@ -126,7 +132,9 @@ class Space:
         each_tier = []
         for t, tier in enumerate(cluster.tiers[:-1]):
             ways = [way for n in divisors(int(tier.size)) for way in factorisations(n, len(AXES))]
-            each_tier.append([w for w in ways if all(self._fits(a, t, p) for a, p in zip(AXES, w, strict=True))])
+            each_tier.append(
+                [w for w in ways if all(self._fits(a, t, p) for a, p in zip(AXES, w, strict=True))]
+            )
         layouts = [list(zip(*ways, strict=True)) for ways in itertools.product(*each_tier)]
         return np.array(layouts, dtype=float).reshape(len(layouts), len(AXES), len(cluster.tiers) - 1)
 
@@ -147,7 +155,9 @@ class Space:
         chunks = np.ones_like(pp) if self.interleave else most_v
         ways = ("1f1b" in self.schedules) * counts * chunks
         filled = np.maximum(0.0, most_m - 2.0 * pp + 1.0)
-        ways = ways + ("zero-bubble" in self.schedules) * (np.minimum(filled, 1.0) if self.microbatches else filled)
+        ways = ways + ("zero-bubble" in self.schedules) * (
+            np.minimum(filled, 1.0) if self.microbatches else filled
+        )
         total = 0.0
         for layout in layouts.prod(axis=2):
             fits = {a: (axes[a] % p == 0).astype(float) for a, p in zip(AXES, layout, strict=True)}
@@ -190,7 +200,9 @@ def parse_degrees(text: str | int | Sequence[int] | None, field: str) -> tuple[i
     """
     if text is None:
         return None
-    parts: Iterable[Any] = text.split(",") if isinstance(text, str) else [text] if isinstance(text, int) else text
+    parts: Iterable[Any] = (
+        text.split(",") if isinstance(text, str) else [text] if isinstance(text, int) else text
+    )
     try:
         degrees = tuple(int(part) for part in parts)
     except (TypeError, ValueError):

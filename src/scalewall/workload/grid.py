@@ -1,5 +1,7 @@
-"""The grid of arXiv 2411.01137: widths, depths, sparsities and batches rounded to small multiples
-of powers of two, one workload a width."""
+"""The grid of arXiv 2411.01137: one workload a width.
+
+Widths, depths, sparsities and batches are rounded to small multiples of powers of two.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import math
 from collections.abc import Iterator
 
 from scalewall.errors import InputError
-from scalewall.workload.scaling import PowerLaw, Scaling, Workload
+from scalewall.workload.scaling import Scaling, Workload
 
 FIRST_WIDTH = 12288
 WIDTH_UNIT = 2048
@@ -26,7 +28,7 @@ def widths(first: int = FIRST_WIDTH) -> Iterator[int]:
 def nearest_round(value: float) -> int:
     """Return the ``m·2^i``, odd m to 9, that is nearest to `value`."""
     power = math.floor(math.log2(max(value, 1.0)))
-    near = {m * 2**i for m in _ROUND_FACTORS for i in range(max(0, power - 4), power + 2)}
+    near: set[int] = {m * 2**i for m in _ROUND_FACTORS for i in range(max(0, power - 4), power + 2)}
     return min(sorted(near), key=lambda n: abs(n - value))
 
 
@@ -43,7 +45,10 @@ def workload(scaling: Scaling, d_model: int) -> Workload:
     parameters = 2 * d_model * d_ff * layers * sparsity
     tokens = scaling.tokens_per_parameter * parameters
     training_flop = 6 * parameters / sparsity * tokens
-    logs |= {name: math.log(v) for name, v in (("S", sparsity), ("N", parameters), ("D", tokens), ("C", training_flop))}
+    logs |= {
+        name: math.log(v)
+        for name, v in (("S", sparsity), ("N", parameters), ("D", tokens), ("C", training_flop))
+    }
     sequences = nearest_round(math.exp(scaling.batch.log(logs)) / (SEQUENCE * sparsity))
     return Workload(
         training_flop=training_flop,

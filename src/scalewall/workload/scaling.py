@@ -24,8 +24,6 @@ from scalewall.units import quantity
 from scalewall.workload.operators import Operator, ideal_block
 
 VARIABLES = ("C", "N", "D", "S", "d", "f")
-BATCH_VARIABLES = VARIABLES
-DEPTH_VARIABLES = VARIABLES
 SPARSITY_VARIABLES = ("d", "f")
 
 BATCH_LAWS = {
@@ -201,29 +199,45 @@ class Workload:
         return ideal_block(self.d_model, self.d_ff)
 
 
+def _batch_law(law: PowerLaw | str) -> PowerLaw:
+    return law if isinstance(law, PowerLaw) else PowerLaw.named(law, BATCH_LAWS, "batch_law")
+
+
+def _depth_law(law: PowerLaw | str) -> PowerLaw:
+    return law if isinstance(law, PowerLaw) else PowerLaw.named(law, DEPTH_LAWS, "depth_law")
+
+
+def _sparsity_law(law: PowerLaw | str) -> PowerLaw:
+    if isinstance(law, PowerLaw):
+        return law
+    return PowerLaw.named(law, SPARSITY_LAWS, "sparsity_law", SPARSITY_VARIABLES)
+
+
 @attrs.frozen(kw_only=True)
 class Scaling:
     """How model, batch and tokens grow with compute: one policy for each."""
 
     batch: PowerLaw = attrs.field(
-        default="baseline",
-        converter=lambda law: _as_law(law, BATCH_LAWS, "batch_law", BATCH_VARIABLES),
+        default=PowerLaw.named("baseline", BATCH_LAWS, "batch_law"),
+        converter=_batch_law,
         metadata={"unit": "tokens", "doc": "tokens a batch"},
     )
     depth: PowerLaw = attrs.field(
-        default="baseline",
-        converter=lambda law: _as_law(law, DEPTH_LAWS, "depth_law", DEPTH_VARIABLES),
+        default=PowerLaw.named("baseline", DEPTH_LAWS, "depth_law"),
+        converter=_depth_law,
         metadata={"unit": "1", "doc": "number of blocks"},
     )
     sparsity: PowerLaw = attrs.field(
-        default="dense",
-        converter=lambda law: _as_law(law, SPARSITY_LAWS, "sparsity_law", SPARSITY_VARIABLES),
+        default=PowerLaw.named("dense", SPARSITY_LAWS, "sparsity_law"),
+        converter=_sparsity_law,
         metadata={"unit": "1", "doc": "total over active parameters"},
     )
     tokens_per_parameter: float = quantity(
         "1", "training tokens a parameter", default=20.0, source="arXiv 2203.15556"
     )
-    ff_ratio: float = quantity("1", "width of the MLP over that of the model", default=4.0, source="arXiv 2411.01137")
+    ff_ratio: float = quantity(
+        "1", "width of the MLP over that of the model", default=4.0, source="arXiv 2411.01137"
+    )
 
     def workload(self, training_flop: float) -> Workload:
         """Return what is trained with `training_flop`.
@@ -266,7 +280,3 @@ class Scaling:
         logs["L"] = self.depth.log(logs)
         shape = math.log(2.0) + logs["d"] + logs["f"] + logs["L"] + logs["S"]
         return {**logs, "residual": shape - logs["N"]}
-
-
-def _as_law(law: PowerLaw | str, laws: Mapping[str, str], field: str, variables: tuple[str, ...]) -> PowerLaw:
-    return law if isinstance(law, PowerLaw) else PowerLaw.named(law, laws, field, variables)
