@@ -50,11 +50,7 @@ def price(
     bandwidth and in latency, grow along lines. So bisection on the slope finds the best.
     """
     cluster, w, how = question.cluster, question.workload, question.how
-    degrees: dict[str, list[Array]] = {}
-    for i, axis in enumerate(AXES):
-        outer = totals[axis][:, None] / layouts[:, i].prod(axis=1)
-        degrees[axis] = [inner[None] for inner in layouts[:, i].T]
-        degrees[axis].append(np.where(outer == np.floor(outer), outer, np.nan))
+    degrees = _degrees(totals, layouts)
     split = {axis: totals[axis][:, None] for axis in ("tp_model", "tp_ff")}
     products = block.multiplications(cluster, w.block, split, how, w.whole)
     shape = (microbatches.size, len(layouts))
@@ -77,6 +73,16 @@ def price(
     fits = step.allowed(cluster, w, chosen, how) & (parts.seconds <= question.step_limit)
     score = np.where(fits, question.score(chosen.devices, parts.seconds), math.inf)
     return np.broadcast_to(score, shape), chosen, priced
+
+
+def _degrees(totals: Mapping[str, Array], layouts: Array) -> dict[str, list[Array]]:
+    """Return degrees by axis and tier; NaN, which compares as not allowed, where a layout does not divide."""
+    degrees = {}
+    for i, axis in enumerate(AXES):
+        outer = totals[axis][:, None] / layouts[:, i].prod(axis=1)
+        whole = np.where(outer == np.floor(outer), outer, np.nan)
+        degrees[axis] = [*(inner[None] for inner in layouts[:, i].T), whole]
+    return degrees
 
 
 def convex_argmin(value: Callable[[Array], Array], low: Array, high: Array) -> Array:
