@@ -24,6 +24,7 @@ FACE = "the public face"  # scalewall itself, which gathers names from all floor
 FLOORS: list[set[str]] = [
     {"errors"},
     {"units"},
+    {"schema"},
     {"hardware", "workload"},
     {"cost"},
     {"strategy"},

@@ -73,8 +73,9 @@ def shown(value: object, limit: int = 80) -> str:
 def nearest(name: str, names: Iterable[str], most: int = 3) -> str:
     """Return a hint that names the valid `names` nearest to `name`, or all if they are few."""
     known = sorted(names)
-    close = difflib.get_close_matches(name.lower(), known, n=most, cutoff=0.5)
-    close = close or [n for n in known if n.startswith(name.lower()[:2])][:most]
+    begins = [n for n in known if n.startswith(name.lower())]
+    alike = difflib.get_close_matches(name.lower(), known, n=most, cutoff=0.5)
+    close = list(dict.fromkeys([*begins, *alike]))[:most]
     if close:
         return f"Nearest: {', '.join(close)}."
     return f"Known: {', '.join(known[:12])}{', …' if len(known) > 12 else ''}."

@@ -3,6 +3,10 @@
 Entries of the product stand in ``scalewall/catalogue/NAME.toml``; those of a preset in a folder of
 the preset's name. A user's own file is accepted wherever a name is. An
 entry may name another as its ``base`` and say only what differs.
+
+A number may stand alone (``memory = "80 GB"``) or with its source
+(``memory = { value = "80 GB", source = "datasheet", date = "2022-09" }``), or with how it was
+worked out (``derived = "…"`` in place of ``source``).
 """
 
 from __future__ import annotations
@@ -14,8 +18,9 @@ from typing import Any
 
 from scalewall.errors import InputError, nearest
 from scalewall.hardware.cluster import Cluster, Source
-from scalewall.hardware.toml import read, split_sources, structure
+from scalewall.schema import read_toml, structure
 
+_WRAPPED = {"value", "source", "derived", "date"}
 _ROOT = Path(str(files("scalewall"))) / "catalogue"
 
 
@@ -93,7 +98,7 @@ def _tables(
     """Return an entry's tables, laid over those of its base, and the sources of both."""
     if path in seen:
         raise InputError("base", "an entry that is not based on this one", str(path))
-    tables, sources = split_sources(read(path))
+    tables, sources = split_sources(read_toml(path))
     base = tables.pop("base", None)
     if base is None:
         return tables, sources
@@ -103,6 +108,33 @@ def _tables(
     under, under_sources = _tables(under_path, preset, (*seen, path))
     under_sources = {p: s for p, s in under_sources.items() if not _replaced(p, tables)}
     return _overlay(under, tables), {**under_sources, **sources}
+
+
+def split_sources(tables: Any, path: str = "") -> tuple[Any, dict[str, Source]]:
+    """Return `tables` with every wrapped value laid bare, and the sources by path."""
+    if isinstance(tables, dict) and "value" in tables:
+        for key in sorted(set(tables) - _WRAPPED):
+            raise InputError(f"{path}.{key}", "absent or a known field", key, nearest(key, _WRAPPED))
+        derived = tables.get("derived")
+        source = Source(
+            text=str(derived or tables.get("source", "")),
+            date=str(tables.get("date", "")),
+            derived=derived is not None,
+        )
+        return tables["value"], {path: source}
+    sources: dict[str, Source] = {}
+    if isinstance(tables, dict):
+        bare: dict[str, Any] = {}
+        for key, value in tables.items():
+            bare[key], found = split_sources(value, f"{path}.{key}" if path else key)
+            sources |= found
+        return bare, sources
+    if isinstance(tables, list):
+        parts = [split_sources(value, f"{path}[{i}]") for i, value in enumerate(tables)]
+        for _, found in parts:
+            sources |= found
+        return [value for value, _ in parts], sources
+    return tables, sources
 
 
 def _overlay(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

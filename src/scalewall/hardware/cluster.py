@@ -57,7 +57,7 @@ class Cluster:
     notes: str = attrs.field(default="", metadata={"doc": "what to know before using the entry"})
     device: Device
     tiers: tuple[Tier, ...] = attrs.field()
-    sources: Mapping[str, Source] = attrs.field(factory=dict)
+    sources: Mapping[str, Source] = attrs.field(factory=dict, metadata={"read": lambda value: value})
 
     @tiers.validator
     def _check_tiers(self, attribute: object, value: tuple[Tier, ...]) -> None:

@@ -5,11 +5,12 @@ All figures are SI floats, dense (no structured sparsity) and in one direction w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import attrs
 
-from scalewall.errors import InputError, nearest
+from scalewall.errors import InputError, InputErrors, nearest
 from scalewall.units import parse, quantity
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
@@ -51,6 +52,33 @@ class Cache:
         return self.capacity * self.instances
 
 
+def read_peak(value: object) -> Mapping[str, float]:
+    """Return rates by precision, of numbers or text with units.
+
+    Raises
+    ------
+    InputErrors
+        If it is no table, or for all rates that are none.
+    """
+    if not isinstance(value, Mapping) or not value:
+        raise InputError("peak", f"a table of rates by precision ({', '.join(PRECISIONS)})", value)
+    rates: dict[str, float] = {}
+    faults: list[InputError] = []
+    for precision, rate in value.items():
+        field = f"peak.{precision}"
+        try:
+            rates[precision] = parse(rate, "FLOP/s", field)
+            if precision not in PRECISIONS:
+                raise InputError(field, "a known precision", precision, nearest(precision, PRECISIONS))
+            if not 0 < rates[precision] < math.inf:
+                raise InputError(field, "a positive number of FLOP/s", rate)
+        except InputError as fault:
+            faults.append(fault)
+    if faults:
+        raise InputErrors(faults)
+    return rates
+
+
 @attrs.frozen(kw_only=True)
 class Device:
     """One accelerator.
@@ -61,7 +89,11 @@ class Device:
 
     name: str = attrs.field(metadata={"doc": "name in the catalogue"})
     peak: Mapping[str, float] = attrs.field(
-        metadata={"unit": "FLOP/s", "doc": "dense peak at the rated clock, by precision"}
+        metadata={
+            "unit": "FLOP/s",
+            "doc": "dense peak at the rated clock, by precision",
+            "read": read_peak,
+        }
     )
     sustained: float = quantity("1", "share of the peak that is sustained", most=1.0)
     clock: float | None = quantity("Hz", "rated clock", default=None, optional=True)
@@ -88,16 +120,8 @@ class Device:
     price: float | None = quantity("USD", "price of one device", default=None, optional=True)
 
     @peak.validator
-    def _check_peak(self, attribute: object, value: Mapping[str, float]) -> None:
-        if not isinstance(value, Mapping) or not value:
-            raise InputError("peak", f"a table of rates by precision ({', '.join(PRECISIONS)})", value)
-        for precision, rate in value.items():
-            if precision not in PRECISIONS:
-                raise InputError(
-                    f"peak.{precision}", "a known precision", precision, nearest(precision, PRECISIONS)
-                )
-            if parse(rate, "FLOP/s", f"peak.{precision}") <= 0:
-                raise InputError(f"peak.{precision}", "a positive number of FLOP/s", rate)
+    def _check_peak(self, attribute: object, value: object) -> None:
+        read_peak(value)
 
     @caches.validator
     def _check_caches(self, attribute: object, value: tuple[Cache, ...]) -> None:

@@ -19,10 +19,14 @@ SLACK = 1.0 + 1e-9
 
 
 class Best:
-    """The `top` best strategies of different degrees, by a score that is to be small."""
+    """The `top` best strategies of different degrees, by a score that is to be small.
 
-    def __init__(self, top: int) -> None:
+    With a `tolerance` a bound must promise to beat the bar by that share to be followed up.
+    """
+
+    def __init__(self, top: int, tolerance: float = 0.0) -> None:
         self.top = top
+        self.reach = SLACK * (1.0 - tolerance)
         self.discarded = math.inf
         self._heap: list[tuple[float, int, Strategy]] = []  # worst first
         self._tick = itertools.count()  # among equals the first found stays
@@ -31,6 +35,11 @@ class Best:
     def bar(self) -> float:
         """The score that a strategy must beat."""
         return -self._heap[0][0] if len(self._heap) == self.top else math.inf
+
+    @property
+    def reachable(self) -> float:
+        """The score below which a bound must be to leave hope."""
+        return self.bar * self.reach
 
     @property
     def ranked(self) -> list[tuple[float, Strategy]]:
@@ -52,7 +61,7 @@ class Best:
 
     def survives(self, score: Array) -> Array:
         """Return where a bound on the score leaves hope, and note the best that is discarded."""
-        hope = score < self.bar * SLACK if math.isfinite(self.bar) else np.isfinite(score)
+        hope = score < self.reachable if math.isfinite(self.bar) else np.isfinite(score)
         dropped = score[~hope]
         if dropped.size:
             self.discarded = min(self.discarded, float(dropped.min()))

@@ -66,7 +66,7 @@ class Engine:
         tensor = self.layouts[:, _TENSOR].reshape(len(self.layouts), -1)
         unique, self.tensor_layout = np.unique(tensor, axis=0, return_inverse=True)
         self.tensor_layouts = unique.reshape(len(unique), 2, self.layouts.shape[2])
-        self.best = Best(question.top)
+        self.best = Best(question.top, question.tolerance)
         self.priced = self.bounded = 0
         self.rate = self.cluster.device.sustained_rate(self.how.precision)
         self.most_devices = question.devices or self.cluster.capacity
@@ -79,14 +79,15 @@ class Engine:
             everything = bounds.families(self.cluster, self.w, self.how, *tensor)
             for hint in hints:
                 self.try_hint(everything, hint)
-            score = self.family_bounds(everything)
+            score, _ = self.family_bounds(everything)
             order = np.argsort(score, kind="stable")
             order = order[np.isfinite(score[order])]
             for some in (order[:_FIRST_FAMILIES], order[_FIRST_FAMILIES:]):
                 hopeful = everything.take(some[self.best.survives(score[some])])
                 family = bounds.laid_out(self.cluster, self.w, self.how, hopeful, self.tensor_layouts)
-                family = family.take(self.best.survives(self.family_bounds(family)))
-                self.settle(family)
+                score_laid_out, replicas = self.family_bounds(family)
+                hope = self.best.survives(score_laid_out)
+                self.settle(family.take(hope), replicas[hope])
         return Result(
             strategies=tuple(strategy for _, strategy in self.best.ranked),
             scores=tuple(score for score, _ in self.best.ranked),
@@ -118,50 +119,53 @@ class Engine:
 
     # 1. Families ------------------------------------------------------------------------------------
 
-    def family_bounds(self, family: Families) -> Array:
-        """Return a bound on each family's score over all the rest of a strategy.
+    def family_bounds(self, family: Families) -> tuple[Array, Array]:
+        """Return a bound on each family's score over all the rest of a strategy, and one on ``dp·pp``.
 
-        With ``P = dp·m`` micro-batches in all, ``n·step ≥ L·width·P·block(B/(S·P))``, which rises
-        with `P`, and ``P ≥ 2·n/width`` under zero-bubble. Under 1F1B the same holds for
-        ``P = dp·max(m, pp) ≥ n/width``, and the latency is added. `n` itself is at least what this
-        work takes within the deadline, which is put in again a few times. And a micro-batch of one
-        token an expert must pass all blocks in time, under zero-bubble twice.
+        With ``P = dp·m`` micro-batches in all, ``n·step ≥ L·width·P·block(B/(S·P))``, which rises with
+        `P`, and ``P ≥ 2·dp·pp`` under zero-bubble. Under 1F1B the same holds for
+        ``P = dp·max(m, pp)``, and the latency is added. A micro-batch must pass all blocks in time,
+        under zero-bubble twice, which bounds its tokens and so `P`; and `n` is at least what all this
+        work takes within the deadline, which is put in again a few times.
         """
         w, q, limit = self.w, self.q, self.q.step_limit
-        least = bounds.block_seconds(self.cluster, w, family, np.ones(1)) * w.layers
-        floor = np.minimum(
-            least + family.wait if "1f1b" in q.space.schedules else math.inf,
-            2.0 * least if "zero-bubble" in q.space.schedules else math.inf,
-        )
+        sequences = w.batch_tokens / w.sparsity
+        ways = [(1.0, family.wait)] if "1f1b" in q.space.schedules else []
+        ways += [(2.0, 0.0 * family.wait)] if "zero-bubble" in q.space.schedules else []
+        fewest = []
+        for fill, wait in ways:
+            with np.errstate(divide="ignore"):
+                most = bounds.most_tokens(self.cluster, w, family, (limit - wait) / (fill * w.layers))
+                fewest.append(sequences / most)
+        replicas = np.min([p / fill for p, (fill, _) in zip(fewest, ways, strict=True)], axis=0)
+        self.bounded += family.width.size
         n = np.maximum(family.width, w.training_flop / w.steps / self.rate / limit)
-        if q.objective == "time":
-            n = np.maximum(n, float(q.devices or 1))
+        n = np.maximum(n, family.width * np.minimum(replicas, sequences))
+        n = np.maximum(n, float(q.devices or 1) if q.objective == "time" else 1.0)
         work = np.zeros_like(n)
         for _ in range(3):
-            work = np.full_like(n, math.inf)
-            for schedule, fill in (("1f1b", 1.0), ("zero-bubble", 2.0)):
-                if schedule in q.space.schedules:
-                    total = fill * n / family.width
-                    busy = bounds.block_seconds(
-                        self.cluster, w, family, w.batch_tokens / (w.sparsity * total)
-                    )
-                    wait = n * family.wait if schedule == "1f1b" else 0.0
-                    work = np.minimum(work, w.layers * family.width * total * busy + wait)
-            n = np.maximum(n, work / limit)
-        self.bounded += n.size
-        possible = (n <= self.most_devices * SLACK) & (floor <= limit * SLACK)
-        return np.where(possible, q.score(n, work / n), math.inf)
+            works = []
+            for p, (fill, wait) in zip(fewest, ways, strict=True):
+                total = np.maximum(fill * n / family.width, np.minimum(p, sequences))
+                busy = bounds.block_seconds(self.cluster, w, family, sequences / total)
+                seconds = w.layers * family.width * total * busy + n * wait
+                works.append(np.where(np.isfinite(p), seconds, math.inf))
+            work = np.min(works, axis=0)
+            n = np.where(np.isfinite(work), np.maximum(n, work / limit), n)
+        possible = (n <= self.most_devices * SLACK) & np.isfinite(work)
+        return np.where(possible, q.score(n, work / n), math.inf), n / family.width
 
     # 2. Configurations --------------------------------------------------------------------------------
 
-    def settle(self, family: Families) -> None:
-        """Find the best strategies of `family`."""
+    def settle(self, family: Families, replicas: Array) -> None:
+        """Find the best strategies of `family`, whose ``dp·pp`` is at least `replicas`."""
         pps = self.axes["pp"]
         per = max(1, _CELLS // len(pps))
         found: list[_Configurations] = []
         for start in range(0, family.width.size, per):
             some = np.arange(start, min(start + per, family.width.size))
-            for portion in self.climb(family, np.repeat(some, len(pps)), np.tile(pps, len(some))):
+            at, pp = np.repeat(some, len(pps)), np.tile(pps, len(some))
+            for portion in self.climb(family, at, pp, replicas[at] / pp):
                 found.append(portion)
                 if not math.isfinite(self.best.bar):  # nothing found yet: price a few at once, to have a bar
                     for few in itertools.islice(self.promising([portion]), 1):
@@ -186,8 +190,8 @@ class Engine:
             yield some
             start, size = start + size, min(2 * size, 1024)
 
-    def climb(self, family: Families, at: Array, pp: Array) -> Iterator[_Configurations]:
-        """Yield configurations with growing `dp`, from the least that memory and the deadline allow.
+    def climb(self, family: Families, at: Array, pp: Array, least: Array) -> Iterator[_Configurations]:
+        """Yield configurations with growing `dp`, from the `least` that the deadline allows and memory.
 
         At equal ``dp·m`` devices times seconds rise with `dp`: fewer micro-batches fill the pipeline
         less, latency and reduction are paid on more devices. So once a bound, deadline aside, is too
@@ -197,14 +201,13 @@ class Engine:
         dps, q, w = self.axes["dp"], self.q, self.w
         width = family.width[at] * pp
         share = w.parameters / width
-        needed = w.training_flop / (w.steps * q.step_limit * self.rate * width) / SLACK
-        least = np.maximum(bounds.least_dp(w, self.how, self.cluster.device.memory, share), needed)
+        least = np.maximum(least / SLACK, bounds.least_dp(w, self.how, self.cluster.device.memory, share))
         if q.objective == "time":
             least = np.maximum(least, float(q.devices or 1) / width)
-        rank = np.searchsorted(dps, least, side="left")
+        rank: Array = np.searchsorted(dps, least, side="left")
         while True:
-            open_ = rank < len(dps)
-            open_[open_] &= dps[rank[open_]] * width[open_] <= self.most_devices
+            here = dps[np.minimum(rank, len(dps) - 1)]
+            open_ = np.logical_and(rank < len(dps), here * width <= self.most_devices)
             at, pp, rank, width = at[open_], pp[open_], rank[open_], width[open_]
             if not at.size:
                 return
@@ -214,7 +217,7 @@ class Engine:
             hope = self.best.survives(some.score) & exact
             if hope.any():
                 yield some.take(hope)
-            go_on = np.isfinite(seconds) & (q.score(dp * width, seconds) < self.best.bar * SLACK)
+            go_on = np.isfinite(seconds) & (q.score(dp * width, seconds) < self.best.reachable)
             rank = np.maximum(
                 rank + 1, np.searchsorted(dps, dp * (seconds / q.step_limit) / SLACK, side="left")
             )
@@ -363,11 +366,10 @@ class Engine:
         Since the bound is convex, these are an interval around `least`; none where that has no hope.
         """
         some = family.take(c.family)
-        bar = np.full_like(least, self.q.step_limit)
+        bar = np.full_like(least, self.q.step_limit * SLACK)
         if self.q.objective != "devices":
             devices = c.dp * c.pp * some.width if self.q.objective == "mfu" else 1.0
-            bar = np.minimum(bar, self.best.bar / devices)
-        bar = bar * SLACK
+            bar = np.minimum(bar, self.best.reachable / devices)
         inside, outside = least, end + np.sign(end - least)
         while (np.abs(outside - inside) > 1.0).any():
             middle = np.where(np.abs(outside - inside) > 1.0, np.trunc((inside + outside) / 2.0), inside)

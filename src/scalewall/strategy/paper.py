@@ -91,6 +91,7 @@ def _rows(workload: Workload, devices: int) -> Iterator[Row]:
         schedules += [(m, 1, True) for m in counts if m >= 2 * pp][:1]
         root = math.isqrt(tp)
         for tp_ff in (2**i for i in range(tp.bit_length())):
-            if root <= tp_ff <= TP_FF_SPAN * root:
+            fits = tp_ff <= workload.d_ff and tp // tp_ff <= workload.d_model
+            if fits and root <= tp_ff <= TP_FF_SPAN * root:
                 for m, v, zero_bubble in schedules:
                     yield dp, tp // tp_ff, tp_ff, pp, ep, m, v, zero_bubble

@@ -23,8 +23,9 @@ class Question:
     """What to search, for what, and within what.
 
     `duration` is the longest the run may take, in seconds. The objective is the highest ``mfu``,
-    the fewest ``devices`` (and on these the fastest), or the shortest ``time`` on `devices`. `top`
-    is how many strategies of different degrees are wanted.
+    the fewest ``devices`` (and on these the fastest), or the shortest ``time`` on `devices`. `top` is
+    how many strategies of different degrees are wanted. The scores may miss the optimum by the share
+    `tolerance`: none, unless that is asked for; with 1, any feasible strategy will do.
     """
 
     cluster: Cluster
@@ -35,6 +36,7 @@ class Question:
     devices: int | None = None
     space: Space = attrs.field(factory=Space)
     top: int = 1
+    tolerance: float = 0.0
 
     def __attrs_post_init__(self) -> None:
         if self.objective not in OBJECTIVES:

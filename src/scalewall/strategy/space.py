@@ -70,6 +70,32 @@ class Strategy:
         )
 
 
+def parse_degrees(text: str | int | Sequence[int] | None, field: str) -> tuple[int, ...] | None:
+    """Return the degrees that a user fixes: a number, or several apart by commas.
+
+    Raises
+    ------
+    InputError
+        If a part is not a whole number of at least 1.
+    """
+    if text is None:
+        return None
+    parts: Iterable[Any] = (
+        text.split(",") if isinstance(text, str) else [text] if isinstance(text, int) else text
+    )
+    try:
+        degrees = tuple(int(part) for part in parts)
+    except (TypeError, ValueError):
+        degrees = ()
+    if not degrees or min(degrees) < 1:
+        raise InputError(field, "a whole number of at least 1, or several such as '4,8'", text)
+    return degrees
+
+
+def _degrees_field(axis: str) -> Any:
+    return attrs.field(default=None, metadata={"read": lambda value: parse_degrees(value, axis)})
+
+
 @attrs.frozen(kw_only=True)
 class Space:
     """The strategies a search may choose from: all of them, but for what is fixed here.
@@ -79,15 +105,23 @@ class Space:
     `inner` fixes the layout: for an axis, its degree at each tier but the last.
     """
 
-    dp: tuple[int, ...] | None = None
-    tp_model: tuple[int, ...] | None = None
-    tp_ff: tuple[int, ...] | None = None
-    pp: tuple[int, ...] | None = None
-    ep: tuple[int, ...] | None = None
+    dp: tuple[int, ...] | None = _degrees_field("dp")
+    tp_model: tuple[int, ...] | None = _degrees_field("tp_model")
+    tp_ff: tuple[int, ...] | None = _degrees_field("tp_ff")
+    pp: tuple[int, ...] | None = _degrees_field("pp")
+    ep: tuple[int, ...] | None = _degrees_field("ep")
     microbatches: int | None = None
     interleave: int | None = None
-    schedules: tuple[str, ...] = SCHEDULES
-    inner: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict)
+    schedules: tuple[str, ...] = attrs.field(
+        default=SCHEDULES,
+        metadata={"read": lambda value: (value,) if isinstance(value, str) else tuple(value)},
+    )
+    inner: Mapping[str, tuple[int, ...]] = attrs.field(
+        factory=dict,
+        metadata={
+            "read": lambda value: {axis: parse_degrees(degrees, axis) for axis, degrees in value.items()}
+        },
+    )
 
     def __attrs_post_init__(self) -> None:
         for axis in AXES:
@@ -188,25 +222,3 @@ def factorisations(n: int, parts: int) -> list[tuple[int, ...]]:
     if parts == 1:
         return [(n,)]
     return [(d, *rest) for d in divisors(n) for rest in factorisations(n // d, parts - 1)]
-
-
-def parse_degrees(text: str | int | Sequence[int] | None, field: str) -> tuple[int, ...] | None:
-    """Return the degrees that a user fixes: a number, or several apart by commas.
-
-    Raises
-    ------
-    InputError
-        If a part is not a whole number of at least 1.
-    """
-    if text is None:
-        return None
-    parts: Iterable[Any] = (
-        text.split(",") if isinstance(text, str) else [text] if isinstance(text, int) else text
-    )
-    try:
-        degrees = tuple(int(part) for part in parts)
-    except (TypeError, ValueError):
-        degrees = ()
-    if not degrees or min(degrees) < 1:
-        raise InputError(field, "a whole number of at least 1, or several such as '4,8'", text)
-    return degrees

@@ -200,17 +200,17 @@ class Workload:
 
 
 def _batch_law(law: PowerLaw | str) -> PowerLaw:
-    return law if isinstance(law, PowerLaw) else PowerLaw.named(law, BATCH_LAWS, "batch_law")
+    return law if isinstance(law, PowerLaw) else PowerLaw.named(law, BATCH_LAWS, "batch")
 
 
 def _depth_law(law: PowerLaw | str) -> PowerLaw:
-    return law if isinstance(law, PowerLaw) else PowerLaw.named(law, DEPTH_LAWS, "depth_law")
+    return law if isinstance(law, PowerLaw) else PowerLaw.named(law, DEPTH_LAWS, "depth")
 
 
 def _sparsity_law(law: PowerLaw | str) -> PowerLaw:
     if isinstance(law, PowerLaw):
         return law
-    return PowerLaw.named(law, SPARSITY_LAWS, "sparsity_law", SPARSITY_VARIABLES)
+    return PowerLaw.named(law, SPARSITY_LAWS, "sparsity", SPARSITY_VARIABLES)
 
 
 @attrs.frozen(kw_only=True)
@@ -218,19 +218,19 @@ class Scaling:
     """How model, batch and tokens grow with compute: one policy for each."""
 
     batch: PowerLaw = attrs.field(
-        default=PowerLaw.named("baseline", BATCH_LAWS, "batch_law"),
+        default=PowerLaw.named("baseline", BATCH_LAWS, "batch"),
         converter=_batch_law,
-        metadata={"unit": "tokens", "doc": "tokens a batch"},
+        metadata={"read": _batch_law, "unit": "tokens", "doc": "tokens a batch"},
     )
     depth: PowerLaw = attrs.field(
-        default=PowerLaw.named("baseline", DEPTH_LAWS, "depth_law"),
+        default=PowerLaw.named("baseline", DEPTH_LAWS, "depth"),
         converter=_depth_law,
-        metadata={"unit": "1", "doc": "number of blocks"},
+        metadata={"read": _depth_law, "unit": "1", "doc": "number of blocks"},
     )
     sparsity: PowerLaw = attrs.field(
-        default=PowerLaw.named("dense", SPARSITY_LAWS, "sparsity_law"),
+        default=PowerLaw.named("dense", SPARSITY_LAWS, "sparsity"),
         converter=_sparsity_law,
-        metadata={"unit": "1", "doc": "total over active parameters"},
+        metadata={"read": _sparsity_law, "unit": "1", "doc": "total over active parameters"},
     )
     tokens_per_parameter: float = quantity(
         "1", "training tokens a parameter", default=20.0, source="arXiv 2203.15556"

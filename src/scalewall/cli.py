@@ -1,0 +1,316 @@
+"""The command line. Every command reads words, asks `study`, and shows what comes back."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, CycloptsError, Group, Parameter
+
+from scalewall.errors import InputError, ScalewallError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+app = App(
+    name="scalewall",
+    help="How large an AI training run can get on given hardware, how to parallelise it, and what binds.",
+    help_format="plaintext",
+    version_flags=["--version"],
+)
+
+# size: an option takes a line of the signature, and two of the docstring that is its help.
+
+Plain = Annotated[str | None, Parameter(negative="")]
+Runs = Annotated[str | None, Parameter(group=Group("How runs scale", sort_key=1))]
+Range = Annotated[str | None, Parameter(group=Group("Where to look", sort_key=2))]
+Lock = Annotated[str | None, Parameter(group=Group("Fixing parts of the strategy", sort_key=3))]
+_SHOW = Group("What to show", sort_key=4)
+Flag = Annotated[bool, Parameter(negative="", show_default=False, group=_SHOW)]
+Json = Annotated[Flag, Parameter(name="--json")]
+File = Annotated[Path | None, Parameter(group=_SHOW)]
+
+
+@app.command
+def limits(
+    *,
+    hardware: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
+    preset: Plain = None,
+    scenario: Path | None = None,
+    duration: Runs = None,
+    batch_law: Runs = None,
+    depth_law: Runs = None,
+    sparse: Annotated[Flag, Parameter(group=Group("How runs scale", sort_key=1))] = False,
+    sparsity_law: Runs = None,
+    tokens_per_parameter: Runs = None,
+    threshold: Runs = None,
+    set_: Annotated[
+        list[str] | None, Parameter(name="--set", negative="", group=Group("How runs scale", sort_key=1))
+    ] = None,
+    from_: Annotated[Range, Parameter(name="--from")] = None,
+    to: Range = None,
+    points: Range = None,
+    objective: Range = None,
+    dp: Lock = None,
+    tp_model: Lock = None,
+    tp_ff: Lock = None,
+    pp: Lock = None,
+    ep: Lock = None,
+    microbatches: Lock = None,
+    interleave: Lock = None,
+    schedule: Lock = None,
+    json: Json = False,
+    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
+    figure: File = None,
+    explain: Flag = False,
+) -> None:
+    """How far training scales: MFU against training compute, the knee, and the latency wall.
+
+    Parameters
+    ----------
+    hardware
+        Devices: names of the catalogue, or paths of .toml files (default h100-sxm).
+    preset
+        Study whose hardware, grid and space are used: epoch-2024.
+    scenario
+        TOML file that holds a scenario; options win over it.
+    duration
+        Longest a run may take (default '3 months').
+    batch_law
+        Tokens a batch: baseline, constant, zhang-2024, deepseek-2024, or such as '17.75*D^0.47'.
+    depth_law
+        Blocks: baseline, constant, or a power law.
+    sparse
+        Sparse models (mixtures of experts) by the baseline sparsity law.
+    sparsity_law
+        Total over active parameters: dense, baseline, or a power law in d and f.
+    tokens_per_parameter
+        Training tokens a parameter (default 20).
+    threshold
+        Share of the sustained MFU below which utilisation has fallen (default 0.8).
+    set_
+        Any other assumption, as NAME=VALUE; 'scalewall assumptions' lists them.
+    from_
+        Least training compute, FLOP (default 1e24).
+    to
+        Most training compute, FLOP (default: the wall).
+    points
+        Points of the curve (default 31).
+    objective
+        mfu: the highest utilisation (default); devices: the smallest cluster.
+    dp
+        Data-parallel degree, or several such as 8,16.
+    tp_model
+        Tensor-parallel degree of the model's width.
+    tp_ff
+        Tensor-parallel degree of the MLP's width.
+    pp
+        Pipeline stages.
+    ep
+        Expert-parallel degree.
+    microbatches
+        Micro-batches a replica and step.
+    interleave
+        Chunks a pipeline stage.
+    schedule
+        1f1b or zero-bubble.
+    json
+        Print one JSON document instead of a table.
+    output
+        Write every point to a .parquet or .csv file.
+    figure
+        Write a figure: .html, or .png, .svg, .pdf.
+    explain
+        Say what the search did to be sure of every optimum.
+    """
+    words = {name: value for name, value in locals().items() if name not in _NOT_WORDS and value}
+    renamed = {"from_": "from_flop", "to": "to_flop"}
+    words = {renamed.get(name, name): value for name, value in words.items()} | _settings(set_)
+    from scalewall.present import files, tables
+    from scalewall.study import limits as study
+    from scalewall.study import records
+    from scalewall.study import scenario as scenarios
+
+    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
+        if path is not None:
+            files.check_path(path, field, endings)
+    asked = scenarios.from_toml(scenario, **words) if scenario else scenarios.scenario(**words)
+    with _progress() as tell:
+        answer = study.limits(asked, tell)
+    if output is not None:
+        files.write_limits(answer, output)
+    if figure is not None:
+        from scalewall.present import figures
+
+        files.write_figure(figures.limits_figure(answer), figure)
+    if json:
+        _print_json(records.of_limits(answer))
+    else:
+        tables.show_limits(_console(), answer, explain)
+
+
+_NOT_WORDS = {"scenario", "set_", "json", "output", "figure", "explain"}
+
+
+@app.command
+def wall(
+    *,
+    latency: str = "9us",
+    layers: str = "120",
+    batch: str = "4e6",
+    duration: str = "3 months",
+    tokens_per_parameter: str = "20",
+    json: Json = False,
+) -> None:
+    """The latency wall's closed form: the largest model whose steps fit a run, on any number of devices.
+
+    Parameters
+    ----------
+    latency
+        Wait of one matrix multiplication, its network operations included.
+    layers
+        Number of blocks.
+    batch
+        Tokens a batch.
+    duration
+        Longest the run may take.
+    tokens_per_parameter
+        Training tokens a parameter.
+    json
+        Print one JSON document instead of a sentence.
+    """
+    from scalewall.present import tables
+    from scalewall.study import limits as study
+    from scalewall.study import records
+
+    answer = study.wall(
+        latency=latency,
+        layers=layers,
+        batch=batch,
+        duration=duration,
+        tokens_per_parameter=tokens_per_parameter,
+    )
+    if json:
+        _print_json(records.of_wall(answer))
+    else:
+        tables.show_wall(_console(), answer)
+
+
+@app.command
+def hardware(name: str | None = None, /, *, preset: Plain = None, json: Json = False) -> None:
+    """The hardware catalogue, or one entry with the unit and source of every number.
+
+    Parameters
+    ----------
+    name
+        A name of the catalogue or the path of a .toml file; all if left out.
+    preset
+        Preset whose entries are meant.
+    json
+        Print one JSON document instead of a table.
+    """
+    from scalewall.hardware import catalogue
+    from scalewall.present import tables
+    from scalewall.study import records
+
+    if name is None:
+        entries = catalogue.load_all(preset)
+        if json:
+            _print_json({"hardware": [records.of_hardware(entry) for entry in entries]})
+        else:
+            _console().print(tables.hardware_list(entries))
+        return
+    entry = catalogue.load(name, preset)
+    if json:
+        _print_json(records.of_hardware(entry))
+    else:
+        _console().print(tables.hardware_entry(entry))
+
+
+@app.command
+def assumptions(*, json: Json = False) -> None:
+    """Every assumption that belongs to no device: meaning, unit, default and source.
+
+    Parameters
+    ----------
+    json
+        Print one JSON document instead of a table.
+    """
+    from scalewall.present import tables
+    from scalewall.study import records
+
+    if json:
+        _print_json({"assumptions": records.assumptions()})
+    else:
+        _console().print(tables.assumptions_table(records.assumptions()))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 an answer, 1 no answer, 2 wrong input."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit status; whatever is wrong goes to standard error, a line each."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except ScalewallError as error:
+        _complain(str(error))
+        return error.exit_status
+    except CycloptsError as error:
+        _complain(" ".join(str(error).split()))
+        return InputError.exit_status
+    except BrokenPipeError:  # whoever read the output has seen enough
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        _complain("Stopped.")
+        return 130
+    return 0
+
+
+def _settings(pairs: list[str] | None) -> dict[str, Any]:
+    """Return what ``--set NAME=VALUE`` says; true and false are truth values."""
+    words: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not (name and equals and value):
+            raise InputError("set", "of the form NAME=VALUE", pair)
+        words[name.strip()] = {"true": True, "false": False}.get(value.strip().lower(), value.strip())
+    return words
+
+
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _print_json(document: Any) -> None:
+    print(json_format.dumps(document, indent=1, allow_nan=False))
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=False)
+    if not console.is_terminal:  # a file or a pipe has no width of its own: cut nothing
+        console = Console(highlight=False, width=200)
+    return console
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int, str], None] | None]:
+    """Give a function that shows progress and the time left on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)

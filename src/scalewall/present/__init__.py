@@ -1,0 +1,1 @@
+"""Answers as tables, figures and files."""

@@ -1,0 +1,211 @@
+"""Answers as Plotly figures: one set for terminal, notebook and page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from scalewall.study import limits as study
+from scalewall.study.limits import Curve, Limits, Point
+from scalewall.units import YEAR, show
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's colours, which colour-blind readers can tell apart."""
+
+AXES = {
+    "dp": ("data", "solid", "circle"),
+    "tp": ("tensor", "dash", "square"),
+    "pp": ("pipeline", "dot", "diamond"),
+    "ep": ("expert", "dashdot", "triangle-up"),
+}
+
+
+def limits_figure(answer: Limits) -> Any:
+    """Return MFU against training compute for every device, over how each kind of parallelism scales.
+
+    The knee is marked by a ring and a line, the wall by a cross and a line; the closed form of the
+    wall by a grey band's edge. Hovering shows the strategy and what binds.
+    """
+    from plotly.subplots import make_subplots
+
+    figure = make_subplots(
+        rows=2,
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.09,
+        row_heights=[0.58, 0.42],
+        subplot_titles=("Best utilisation", "How it is parallelised"),
+    )
+    for i, curve in enumerate(answer.curves):
+        colour = PALETTE[i % len(PALETTE)]
+        _add_utilisation(figure, curve, colour)
+        _add_limits(figure, curve, colour, i)
+        _add_degrees(figure, curve, colour, alone=len(answer.curves) == 1)
+    _add_closed_form(figure, answer)
+    top = max(curve.sustained_mfu for curve in answer.curves)
+    figure.update_xaxes(type="log", exponentformat="power", dtick=1, showgrid=True, gridcolor="#e5e5e5")
+    figure.update_xaxes(title_text="training compute (FLOP)", row=2, col=1)
+    figure.update_yaxes(
+        title_text="MFU", tickformat=".0%", range=[0, 1.12 * top], row=1, col=1, gridcolor="#e5e5e5"
+    )
+    figure.update_yaxes(
+        title_text="degree", type="log", dtick=1, exponentformat="power", row=2, col=1, gridcolor="#e5e5e5"
+    )
+    figure.update_layout(
+        title={"text": _title(answer), "x": 0.02, "xanchor": "left"},
+        template="simple_white",
+        width=1000,
+        height=820,
+        hoverlabel={"align": "left", "font": {"size": 12}},
+        legend={"orientation": "v", "x": 1.01, "y": 1.0, "tracegroupgap": 12},
+        margin={"l": 70, "r": 190, "t": 90, "b": 60},
+        font={"family": "Helvetica, Arial, DejaVu Sans, sans-serif", "size": 14},
+    )
+    return figure
+
+
+def _title(answer: Limits) -> str:
+    s = answer.scenario
+    what = f"Limits of training at scale: runs of at most {show(s.duration, 's')}"
+    laws = f"batch {s.scaling.batch.text}, depth {s.scaling.depth.text}, {s.scaling.sparsity.text} sparsity"
+    if s.scaling.sparsity.text == "dense":
+        laws = f"dense models, batch {s.scaling.batch.text}, depth {s.scaling.depth.text}"
+    return f"{what}<br><sup>{laws}{', ' + s.preset if s.preset else ''}</sup>"
+
+
+def _add_utilisation(figure: Any, curve: Curve, colour: str) -> None:
+    import plotly.graph_objects as go
+
+    figure.add_trace(
+        go.Scatter(
+            x=[p.training_flop for p in curve.points],
+            y=[p.mfu for p in curve.points],
+            name=curve.hardware,
+            legendgroup=curve.hardware,
+            mode="lines+markers",
+            line={"color": colour, "width": 2.5},
+            marker={"size": 5},
+            text=[hover(curve, p) for p in curve.points],
+            hovertemplate="%{text}<extra></extra>",
+        ),
+        row=1,
+        col=1,
+    )
+
+
+def _add_limits(figure: Any, curve: Curve, colour: str, place: int) -> None:
+    """Mark a curve's knee and wall, with labels that do not collide with the other devices'."""
+    import plotly.graph_objects as go
+
+    marks = [("wall", curve.wall_flop, 0.0, "x", curve.wall_binding)]
+    if curve.knee_flop is not None:
+        marks.append(("knee", curve.knee_flop, curve.threshold_mfu, "circle-open", str(curve.knee_binding)))
+    for kind, flop, mfu, symbol, binds in marks:
+        figure.add_trace(
+            go.Scatter(
+                x=[flop],
+                y=[mfu],
+                mode="markers",
+                marker={"symbol": symbol, "size": 12, "color": colour, "line": {"width": 3, "color": colour}},
+                showlegend=False,
+                legendgroup=curve.hardware,
+                hovertemplate=f"{curve.hardware}: {kind} at {flop:.3g} FLOP<br>{binds} binds<extra></extra>",
+                cliponaxis=False,
+            ),
+            row=1,
+            col=1,
+        )
+        figure.add_annotation(
+            x=math.log10(flop),
+            y=mfu,
+            text=f"{kind} {flop:.1e}".replace("e+", "e"),
+            font={"color": colour, "size": 12},
+            ax=-46 if kind == "knee" else -4,
+            ay=(34 + 17 * place) if kind == "knee" else -(26 + 17 * place),
+            arrowcolor=colour,
+            arrowwidth=1,
+            showarrow=True,
+            xanchor="right" if kind == "knee" else "center",
+            row=1,
+            col=1,
+        )
+
+
+def _add_degrees(figure: Any, curve: Curve, colour: str, alone: bool) -> None:
+    import plotly.graph_objects as go
+
+    degrees = {
+        "dp": [p.strategy.dp for p in curve.points],
+        "tp": [p.strategy.tp_model * p.strategy.tp_ff for p in curve.points],
+        "pp": [p.strategy.pp for p in curve.points],
+        "ep": [p.strategy.ep for p in curve.points],
+    }
+    for i, (axis, values) in enumerate(degrees.items()):
+        if axis == "ep" and max(values) == 1:
+            continue
+        word, dash, symbol = AXES[axis]
+        shade = PALETTE[(i + 1) % len(PALETTE)] if alone else colour
+        figure.add_trace(
+            go.Scatter(
+                x=[p.training_flop for p in curve.points],
+                y=values,
+                name=word if alone else f"{curve.hardware}, {word}",
+                legendgroup="degrees" if alone else curve.hardware,
+                mode="lines+markers",
+                line={"color": shade, "width": 1.8, "dash": dash, "shape": "hv"},
+                marker={"symbol": symbol, "size": 5},
+                text=[hover(curve, p) for p in curve.points],
+                hovertemplate="%{text}<extra></extra>",
+            ),
+            row=2,
+            col=1,
+        )
+
+
+def _add_closed_form(figure: Any, answer: Limits) -> None:
+    """Draw the closed form of the latency wall at its own values of latency, depth and batch."""
+    wall = study.wall(duration=answer.scenario.duration)
+    figure.add_vline(x=wall.training_flop, line={"color": "#888", "dash": "dot", "width": 1.5}, row=1, col=1)
+    figure.add_annotation(
+        x=math.log10(wall.training_flop),
+        y=1.0,
+        yref="y domain",
+        text=f"closed form {wall.training_flop:.1e}".replace("e+", "e"),
+        showarrow=False,
+        font={"color": "#666", "size": 12},
+        xanchor="right",
+        xshift=-4,
+        row=1,
+        col=1,
+    )
+
+
+def hover(curve: Curve, point: Point) -> str:
+    """Return what hovering over a point says: the run, its strategy, and where a step's time goes."""
+    s = point.strategy
+    causes = sorted(point.seconds_by_cause.items(), key=lambda item: -item[1])
+    shares = [
+        f"{cause.replace('_', ' ')} {time / point.step_seconds:.1%}"
+        for cause, time in causes
+        if time > 0.0005 * point.step_seconds
+    ]
+    tiers = ", ".join(
+        f"{axis} {'·'.join(map(str, degrees))}"
+        for axis, degrees in s.layout.items()
+        if math.prod(degrees) > 1
+    )
+    lines = [
+        f"<b>{curve.hardware}, {point.training_flop:.3g} FLOP</b>",
+        f"MFU {point.mfu:.1%} on {s.devices:.4g} devices in {point.duration_s / (YEAR / 12):.2f} months",
+        f"{point.workload.parameters:.3g} parameters, batch {point.workload.batch_tokens:.3g} tokens",
+        f"{s.schedule}, {s.microbatches} micro-batches, {s.interleave} chunks a stage",
+        f"degrees by tier, inner first: {tiers or 'one device'}",
+        f"binds: {point.binding}",
+        *_wrapped(shares),
+    ]
+    return "<br>".join(lines)
+
+
+def _wrapped(parts: Sequence[str], a_line: int = 2) -> list[str]:
+    return [", ".join(parts[i : i + a_line]) for i in range(0, len(parts), a_line)]

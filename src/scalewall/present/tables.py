@@ -1,0 +1,202 @@
+"""Answers as tables for a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from scalewall.hardware.cluster import Cluster
+from scalewall.study.limits import Curve, Limits, Wall
+from scalewall.units import YEAR, show
+
+
+def show_limits(console: Console, answer: Limits, explain: bool = False) -> None:
+    """Print the limits of every device: a summary, the curve, and what was derived."""
+    for curve in answer.curves:
+        console.print(limits_table(curve))
+        for line in summary(curve, answer):
+            console.print(Text(line))
+        if explain:
+            console.print(explanation(curve))
+        console.print()
+
+
+def limits_table(curve: Curve) -> Table:
+    """Return a curve as a table, one row a training compute."""
+    table = Table(
+        title=f"{curve.hardware}: {curve.cluster.title}", title_justify="left", box=None, pad_edge=False
+    )
+    columns = ["FLOP", "MFU", "devices", "months", "dp", "tp", "pp"]
+    sparse = any(p.strategy.ep > 1 for p in curve.points)
+    columns += ["ep"] if sparse else []
+    columns += ["micro-batches", "chunks", "schedule", "binds"]
+    for name in columns:
+        table.add_column(name, justify="left" if name in {"schedule", "binds"} else "right", no_wrap=True)
+    for point in curve.points:
+        s = point.strategy
+        cells = [
+            f"{point.training_flop:.2e}",
+            f"{point.mfu:.1%}",
+            count(s.devices),
+            f"{point.duration_s / (YEAR / 12):.2f}",
+            str(s.dp),
+            f"{s.tp_model}×{s.tp_ff}",
+            str(s.pp),
+            *([str(s.ep)] if sparse else []),
+            str(s.microbatches),
+            str(s.interleave),
+            s.schedule,
+            point.binding,
+        ]
+        style = (
+            None if point.mfu >= curve.threshold_mfu else "dim" if point.mfu < curve.threshold_mfu / 2 else ""
+        )
+        table.add_row(*cells, style=style)
+    return table
+
+
+def summary(curve: Curve, answer: Limits) -> Iterator[str]:
+    """Yield the answer in words: where utilisation falls, where it ends, and which numbers are derived."""
+    scenario = answer.scenario
+    time = show(scenario.duration, "s")
+    at = f"{scenario.threshold:.0%} of the sustained {curve.sustained_mfu:.1%}"
+    if curve.knee_flop is None:
+        yield f"Knee: none before the wall; MFU stays above {at}."
+    else:
+        yield (f"Knee: {curve.knee_flop:.3g} FLOP. From there MFU is below {at}; {curve.knee_binding} binds.")
+    yield f"Wall: {curve.wall_flop:.3g} FLOP. No larger run ends within {time}; {curve.wall_binding} binds."
+    if curve.cluster.derived:
+        yield f"Derived, not stated by a source: {', '.join(curve.cluster.derived)}."
+        yield f"  ('scalewall hardware {curve.hardware}' says how.)"
+
+
+def explanation(curve: Curve) -> RenderableType:
+    """Return what the search did at every point to be sure of its optimum."""
+    table = Table(title="How sure: strategies in the space, bounded, priced", title_justify="left", box=None)
+    for name in ("FLOP", "in the space", "bounds", "priced", "best discarded over best"):
+        table.add_column(name, justify="right")
+    for point in curve.points:
+        c = point.certificate
+        if c is None:
+            return Text(
+                "Every strategy of the paper's space was priced on every cluster up to the one shown."
+            )
+        gap = c.best_discarded / (point.n_devices * point.step_seconds)
+        shown = "nothing discarded" if math.isinf(gap) else f"{gap:.6f}"
+        table.add_row(
+            f"{point.training_flop:.2e}", f"{c.space:.2e}", f"{c.bounded:,}", f"{c.priced:,}", shown
+        )
+    return table
+
+
+def count(n: float) -> str:
+    """Return a number of devices as text, short if it is large."""
+    return f"{int(n):,}" if n < 1e7 else f"{n:.3g}"
+
+
+def show_wall(console: Console, answer: Wall) -> None:
+    """Print the closed form of the latency wall."""
+    console.print(
+        Text(
+            f"A run of {show(answer.duration, 's')} with batches of {answer.batch:.3g} tokens, "
+            f"{answer.layers:g} blocks and {show(answer.latency, 's')} a multiplication trains at most\n"
+            f"  {answer.parameters:.3g} parameters with {answer.training_flop:.3g} FLOP,\n"
+            "on however many devices. This is the closed form; 'scalewall limits' finds the wall by search."
+        )
+    )
+
+
+def assumptions_table(entries: Sequence[Mapping[str, Any]]) -> Table:
+    """Return assumptions as a table, one a row."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("name", "default", "meaning", "source"):
+        table.add_column(name, no_wrap=name == "name", overflow="fold")
+    for entry in entries:
+        default, unit = entry["default"], entry["unit"]
+        number = isinstance(default, float) and unit
+        shown = "the wall" if default is None else show(default, unit) if number else str(default).lower()
+        table.add_row(entry["name"], shown, entry["doc"], entry["source"])
+    return table
+
+
+def hardware_list(clusters: Sequence[Cluster]) -> Table:
+    """Return the catalogue as a table, one device a row."""
+    table = Table(box=None, pad_edge=False)
+    for name in (
+        "name",
+        "device",
+        "16-bit peak",
+        "sustained",
+        "memory",
+        "bandwidth",
+        "scale-up",
+        "scale-out",
+        "derived",
+    ):
+        table.add_column(
+            name, justify="left" if name in {"name", "device"} else "right", no_wrap=name == "name"
+        )
+    for c in clusters:
+        d, inner, outer = c.device, c.tiers[0], c.tiers[-1]
+        size = "∞" if math.isinf(inner.size) else f"{inner.size:.0f}"
+        table.add_row(
+            c.name,
+            c.title,
+            show(d.peak_rate(), "FLOP/s"),
+            f"{d.sustained:.0%}",
+            show(d.memory, "B"),
+            show(d.memory_bandwidth, "B/s"),
+            f"{size} at {show(inner.bandwidth, 'B/s')}",
+            show(outer.bandwidth, "B/s"),
+            str(len(c.derived)) if c.derived else "",
+        )
+    return table
+
+
+def hardware_entry(cluster: Cluster) -> Group:
+    """Return one entry: every number with its unit and where it comes from."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("field", "value", "meaning", "source"):
+        table.add_column(name, no_wrap=name == "field", overflow="fold")
+    for path, value, doc in _numbers(cluster):
+        source = cluster.sources.get(path)
+        if source is None:
+            said = "default or the user's file"
+        else:
+            said = ("derived: " if source.derived else "") + source.text
+            said += f" ({source.date})" if source.date else ""
+        table.add_row(path, value, doc, Text(said, style="yellow" if source and source.derived else ""))
+    head = f"{cluster.name}: {cluster.title}"
+    facts = ", ".join(
+        part for part in (cluster.vendor, cluster.released and f"released {cluster.released}") if part
+    )
+    lines: list[RenderableType] = [Text(head, style="bold"), *([Text(facts)] if facts else []), table]
+    return Group(*lines, *([Text(f"Notes: {cluster.notes}")] if cluster.notes else []))
+
+
+def _numbers(cluster: Cluster) -> Iterator[tuple[str, str, str]]:
+    """Yield path, value with unit, and meaning of every number of an entry."""
+
+    def fields(owner: Any, path: str) -> Iterator[tuple[str, str, str]]:
+        for a in attrs.fields(type(owner)):
+            value, unit, doc = getattr(owner, a.name), a.metadata.get("unit"), a.metadata.get("doc", "")
+            if isinstance(value, Mapping):
+                for key, rate in value.items():
+                    yield f"{path}.{a.name}.{key}", show(rate, unit or "1"), doc
+            elif unit is not None and value is not None:
+                shown = "no end" if a.name == "size" and math.isinf(value) else show(value, unit)
+                yield f"{path}.{a.name}", shown, doc
+
+    yield from fields(cluster.device, "device")
+    for i, cache in enumerate(cluster.device.caches):
+        for path, value, doc in fields(cache, f"device.caches[{i}]"):
+            yield path, value, f"{cache.name}: {doc}"
+    for i, tier in enumerate(cluster.tiers):
+        for path, value, doc in fields(tier, f"tiers[{i}]"):
+            yield path, value, f"{tier.name}: {doc}"

@@ -1,0 +1,116 @@
+"""Answers as plain values: what the JSON documents, the tables and the files hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+
+from scalewall.cost.assumptions import Assumptions
+from scalewall.hardware.cluster import Cluster
+from scalewall.strategy.search import Certificate
+from scalewall.study.limits import Curve, Limits, Point, Wall
+from scalewall.study.scenario import Scenario
+from scalewall.workload.scaling import PowerLaw, Scaling
+
+STRATEGY_FIELDS = ("dp", "tp_model", "tp_ff", "pp", "ep", "microbatches", "interleave", "schedule")
+
+
+def of_limits(answer: Limits) -> dict[str, Any]:
+    """Return the document of `scalewall limits`."""
+    return {"scenario": answer.scenario.as_dict(), "curves": [of_curve(curve) for curve in answer.curves]}
+
+
+def of_curve(curve: Curve) -> dict[str, Any]:
+    """Return a device's limits; `derived` says which of its numbers nobody states, and how they came."""
+    return {
+        "hardware": curve.hardware,
+        "title": curve.cluster.title,
+        "sustained_mfu": curve.sustained_mfu,
+        "threshold_mfu": curve.threshold_mfu,
+        "knee_flop": curve.knee_flop,
+        "knee_binding": curve.knee_binding,
+        "wall_flop": curve.wall_flop,
+        "wall_binding": curve.wall_binding,
+        "binding": curve.binding,
+        "derived": curve.cluster.derived,
+        "points": [of_point(point) for point in curve.points],
+    }
+
+
+def of_point(point: Point) -> dict[str, Any]:
+    """Return one point of a curve."""
+    w = point.workload
+    strategy = {name: getattr(point.strategy, name) for name in STRATEGY_FIELDS}
+    return {
+        "training_flop": point.training_flop,
+        "mfu": point.mfu,
+        "n_devices": point.n_devices,
+        "duration_s": point.duration_s,
+        "binding": point.binding,
+        "strategy": {**strategy, "layout": {axis: list(p) for axis, p in point.strategy.layout.items()}},
+        "step_seconds": point.step_seconds,
+        "seconds_by_cause": point.seconds_by_cause,
+        "memory_bytes": point.memory_bytes,
+        "parameters": w.parameters,
+        "sparsity": w.sparsity,
+        "tokens": w.tokens,
+        "d_model": w.d_model,
+        "layers": w.layers,
+        "batch_tokens": w.batch_tokens,
+        "certificate": of_certificate(point.certificate),
+    }
+
+
+def of_certificate(certificate: Certificate | None) -> dict[str, Any] | None:
+    """Return what a search did to be sure; `best_discarded` is None if it discarded nothing."""
+    if certificate is None:
+        return None
+    record = attrs.asdict(certificate)
+    if math.isinf(certificate.best_discarded):
+        record["best_discarded"] = None
+    return record
+
+
+def of_hardware(cluster: Cluster) -> dict[str, Any]:
+    """Return a hardware entry with the source of every number."""
+    record = attrs.asdict(cluster, filter=lambda a, _: a.name != "sources")
+    for tier in record["tiers"]:
+        tier["size"] = None if math.isinf(tier["size"]) else int(tier["size"])
+        tier["bandwidth"] = None if math.isinf(tier["bandwidth"]) else tier["bandwidth"]
+    record["device"]["sustained_rate"] = cluster.device.sustained_rate()
+    return {**record, "sources": {path: attrs.asdict(source) for path, source in cluster.sources.items()}}
+
+
+def rows(answer: Limits) -> list[dict[str, Any]]:
+    """Return every point of every curve as one flat row."""
+    flat = []
+    for curve in answer.curves:
+        for point in curve.points:
+            record = of_point(point)
+            strategy, causes = record.pop("strategy"), record.pop("seconds_by_cause")
+            record.pop("certificate")
+            layout = {f"{axis}_layout": "x".join(map(str, p)) for axis, p in strategy.pop("layout").items()}
+            limits = {"knee_flop": curve.knee_flop, "wall_flop": curve.wall_flop}
+            seconds = {f"{cause}_s": time for cause, time in causes.items()}
+            flat.append({"hardware": curve.hardware, **record, **strategy, **layout, **seconds, **limits})
+    return flat
+
+
+def assumptions() -> list[dict[str, Any]]:
+    """Return every assumption that belongs to no device: name, default, unit, meaning and source."""
+    found = []
+    for cls in (Scenario, Scaling, Assumptions):
+        for a in attrs.fields(cls):
+            if "unit" in a.metadata or isinstance(a.default, bool):
+                default = a.default.text if isinstance(a.default, PowerLaw) else a.default
+                name = f"{a.name}_law" if isinstance(a.default, PowerLaw) else a.name
+                known = {key: a.metadata.get(key, "") for key in ("unit", "doc", "source")}
+                found.append({"name": name, "default": default, **known})
+    return found
+
+
+def of_wall(answer: Wall) -> dict[str, Any]:
+    """Return the document of `scalewall wall`."""
+    return attrs.asdict(answer)
