@@ -163,7 +163,7 @@ def question(seed: int) -> tuple[Question, brute.Table | None]:
         return asked, strategies
     objective = dice.choice(["mfu", "mfu", "mfu", "devices", "time"])
     n = dice.choice(sorted(set(strategies.devices[strategies.allowed].tolist())))
-    devices = int(n) if dice.random() < (0.7 if objective == "time" else 0.15) else None
+    devices = int(n) if objective == "time" or dice.random() < 0.15 else None
     return (
         attrs.evolve(asked, duration=duration(dice, w, strategies), objective=objective, devices=devices),
         strategies,
@@ -182,6 +182,8 @@ def duration(dice: Random, w: Workload, strategies: brute.Table) -> float:
     seconds, n = strategies.seconds[strategies.allowed], strategies.devices[strategies.allowed]
     best, least, any_ = seconds[np.argmin(n * seconds)], seconds.min(), dice.choice(seconds)
     between = dice.uniform(min(best, least), max(best, least))
-    limit = dice.choice([math.inf, math.inf, best, 0.7 * best, least, 0.999 * least, any_, between])
+    limit = dice.choice(
+        [math.inf, math.inf, best, 0.7 * best, least, 0.999 * least, any_, any_, between, between]
+    )
     whole_run = float(limit) * w.steps
     return whole_run if whole_run / w.steps >= limit else math.nextafter(whole_run, math.inf)

@@ -37,11 +37,12 @@ def limits_figure(answer: Limits) -> Any:
         row_heights=[0.58, 0.42],
         subplot_titles=("Best utilisation", "How it is parallelised"),
     )
+    alone = len(answer.curves) == 1
     for i, curve in enumerate(answer.curves):
         colour = PALETTE[i % len(PALETTE)]
         _add_utilisation(figure, curve, colour)
-        _add_limits(figure, curve, colour, i)
-        _add_degrees(figure, curve, colour, alone=len(answer.curves) == 1)
+        _add_limits(figure, curve, colour, labelled=alone)
+        _add_degrees(figure, curve, colour, alone)
     _add_closed_form(figure, answer)
     top = max(curve.sustained_mfu for curve in answer.curves)
     figure.update_xaxes(type="log", exponentformat="power", dtick=1, showgrid=True, gridcolor="#e5e5e5")
@@ -59,7 +60,7 @@ def limits_figure(answer: Limits) -> Any:
         height=820,
         hoverlabel={"align": "left", "font": {"size": 12}},
         legend={"orientation": "v", "x": 1.01, "y": 1.0, "tracegroupgap": 12},
-        margin={"l": 70, "r": 190, "t": 90, "b": 60},
+        margin={"l": 70, "r": 215, "t": 90, "b": 60},
         font={"family": "Helvetica, Arial, DejaVu Sans, sans-serif", "size": 14},
     )
     return figure
@@ -81,7 +82,7 @@ def _add_utilisation(figure: Any, curve: Curve, colour: str) -> None:
         go.Scatter(
             x=[p.training_flop for p in curve.points],
             y=[p.mfu for p in curve.points],
-            name=curve.hardware,
+            name=_legend(curve),
             legendgroup=curve.hardware,
             mode="lines+markers",
             line={"color": colour, "width": 2.5},
@@ -94,8 +95,8 @@ def _add_utilisation(figure: Any, curve: Curve, colour: str) -> None:
     )
 
 
-def _add_limits(figure: Any, curve: Curve, colour: str, place: int) -> None:
-    """Mark a curve's knee and wall, with labels that do not collide with the other devices'."""
+def _add_limits(figure: Any, curve: Curve, colour: str, labelled: bool) -> None:
+    """Mark a curve's knee and wall, with labels where no other device's could collide with them."""
     import plotly.graph_objects as go
 
     marks = [("wall", curve.wall_flop, 0.0, "x", curve.wall_binding)]
@@ -116,13 +117,15 @@ def _add_limits(figure: Any, curve: Curve, colour: str, place: int) -> None:
             row=1,
             col=1,
         )
+        if not labelled:
+            continue
         figure.add_annotation(
             x=math.log10(flop),
             y=mfu,
-            text=f"{kind} {flop:.1e}".replace("e+", "e"),
-            font={"color": colour, "size": 12},
-            ax=-46 if kind == "knee" else -4,
-            ay=(34 + 17 * place) if kind == "knee" else -(26 + 17 * place),
+            text=f"{kind} {power(flop)}",
+            font={"color": colour, "size": 13},
+            ax=-46 if kind == "knee" else 14,
+            ay=34 if kind == "knee" else -58,
             arrowcolor=colour,
             arrowwidth=1,
             showarrow=True,
@@ -171,7 +174,7 @@ def _add_closed_form(figure: Any, answer: Limits) -> None:
         x=math.log10(wall.training_flop),
         y=1.0,
         yref="y domain",
-        text=f"closed form {wall.training_flop:.1e}".replace("e+", "e"),
+        text=f"closed form {power(wall.training_flop)}",
         showarrow=False,
         font={"color": "#666", "size": 12},
         xanchor="right",
@@ -205,6 +208,16 @@ def hover(curve: Curve, point: Point) -> str:
         *_wrapped(shares),
     ]
     return "<br>".join(lines)
+
+
+def _legend(curve: Curve) -> str:
+    knee = f"knee {power(curve.knee_flop)}" if curve.knee_flop else "no knee"
+    return f"{curve.hardware}<br><sup>{knee}, wall {power(curve.wall_flop)}</sup>"
+
+
+def power(value: float) -> str:
+    """Return a number as people write a training compute: ``2.1e28``."""
+    return f"{value:.1e}".replace("e+", "e")
 
 
 def _wrapped(parts: Sequence[str], a_line: int = 2) -> list[str]:
