@@ -39,7 +39,7 @@ class Best:
     @property
     def reachable(self) -> float:
         """The score below which a bound must be to leave hope."""
-        return self.bar * self.reach
+        return self.bar * self.reach if math.isfinite(self.bar) else math.inf
 
     @property
     def ranked(self) -> list[tuple[float, Strategy]]:

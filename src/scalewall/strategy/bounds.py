@@ -28,8 +28,6 @@ from scalewall.workload.scaling import Workload
 
 Array = Any
 
-_HALVINGS = 12  # of the logarithm of a range, when a bound need not be the tightest
-
 
 @attrs.frozen(kw_only=True)
 class Families:
@@ -163,27 +161,6 @@ def block_seconds(cluster: Cluster, workload: Workload, family: Families, tokens
     return busy * (workload.sparsity / family.ep)
 
 
-def most_tokens(cluster: Cluster, workload: Workload, family: Families, limit: Array) -> Array:
-    """Return at most how many tokens an expert a micro-batch may have, if a block may take `limit` seconds.
-
-    All that there are where these are quick enough; 0 where one token is too slow.
-    """
-    most = np.full(family.width.shape, workload.batch_tokens / workload.sparsity)
-    with np.errstate(invalid="ignore"):
-        slow = np.flatnonzero(~(block_seconds(cluster, workload, family, most) <= limit))
-    if not slow.size:
-        return most
-    some, limit = family.take(slow), np.broadcast_to(limit, most.shape)[slow]
-    low, high = np.ones(slow.size), most[slow]
-    never = ~(block_seconds(cluster, workload, some, low) <= limit)
-    for _ in range(_HALVINGS):
-        middle = np.sqrt(low * high)
-        quick = block_seconds(cluster, workload, some, middle) <= limit
-        low, high = np.where(quick, middle, low), np.where(quick, high, middle)
-    most[slow] = np.where(never, 0.0, high)
-    return most
-
-
 def tensor_seconds(
     tiers: Sequence[Tier], workload: Workload, split: Mapping[str, Array], how: Assumptions
 ) -> Array:
@@ -258,7 +235,7 @@ def exchange_wait(tiers: Sequence[Tier], workload: Workload, pp: Array, ep: Arra
 
 
 def one_f_one_b(
-    pp: Array, m: Array, start: Array, end: Array, chunk_wait: Array, most_v: Array, least_v: Array
+    pp: Array, m: Array, start: Array, end: Array, chunk_wait: Array, least_v: Array, most_v: Array
 ) -> Array:
     """Return at least a 1F1B step's seconds in its blocks and its borders, over all interleavings.
 

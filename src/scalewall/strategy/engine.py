@@ -30,13 +30,18 @@ from scalewall.cost.step import AXES
 from scalewall.strategy import bounds
 from scalewall.strategy.best import SLACK, Best
 from scalewall.strategy.bounds import Families
-from scalewall.strategy.pricing import convex_argmin, price
+from scalewall.strategy.counts import Counts, Portion
+from scalewall.strategy.pricing import price
 from scalewall.strategy.search import Certificate, Question, Result
 from scalewall.strategy.space import Strategy
 
 Array = Any
 
 _FIRST_FAMILIES = 64
+_ROUNDS = 24  # of putting a bound into itself
+_SETTLED = 1.01
+_HINT_REACH = 4
+_MISSES = 3  # of the deadline in a row, before bisection
 _CELLS = 1 << 14  # array elements priced at once: a few such arrays fit the cache together
 _TENSOR = [AXES.index("tp_model"), AXES.index("tp_ff")]
 
@@ -64,12 +69,16 @@ class Engine:
         self.axes = {axis: question.space.degrees(axis, self.w) for axis in AXES}
         self.layouts = question.space.layouts(self.cluster)
         tensor = self.layouts[:, _TENSOR].reshape(len(self.layouts), -1)
-        unique, self.tensor_layout = np.unique(tensor, axis=0, return_inverse=True)
+        unique, tensor_layout = np.unique(tensor, axis=0, return_inverse=True)
         self.tensor_layouts = unique.reshape(len(unique), 2, self.layouts.shape[2])
+        # Layouts in the order of their tensor part, and where each part's begin and how many they are.
+        self.by_tensor = np.argsort(tensor_layout, kind="stable")
+        self.layouts_of = np.bincount(tensor_layout)
+        self.first_of = np.cumsum(self.layouts_of) - self.layouts_of
         self.best = Best(question.top, question.tolerance)
         self.priced = self.bounded = 0
         self.rate = self.cluster.device.sustained_rate(self.how.precision)
-        self.most_devices = question.devices or self.cluster.capacity
+        self.most_devices = min(question.devices or math.inf, self.cluster.capacity)
 
     def run(self, hints: tuple[Strategy, ...]) -> Result:
         """Return the best strategies."""
@@ -100,8 +109,8 @@ class Engine:
         )
 
     def try_hint(self, everything: Families, hint: Strategy) -> None:
-        """Price the best strategies with a hint's degrees, as far as the space has them."""
-        if any(getattr(hint, axis) not in self.axes[axis] for axis in ("pp", "dp")):
+        """Price the best strategies with a hint's degrees, or more `dp`, as far as the space has them."""
+        if hint.pp not in self.axes["pp"]:
             return
         same = (
             (everything.tp_model == hint.tp_model)
@@ -111,9 +120,13 @@ class Engine:
         family = bounds.laid_out(
             self.cluster, self.w, self.how, everything.take(np.flatnonzero(same)), self.tensor_layouts
         )
-        at = np.arange(family.width.size)
-        ones = np.ones(at.size)
-        some, _ = self.bound(family, at, hint.pp * ones, hint.dp * ones)
+        dps = self.axes["dp"]
+        dps = dps[(dps >= hint.dp) & (dps <= _HINT_REACH * hint.dp)]
+        at, dp = (grid.ravel() for grid in np.meshgrid(np.arange(family.width.size), dps))
+        some, _, _ = self.bound(family, at, np.full(at.size, float(hint.pp)), dp)
+        devices = some.dp * some.pp * family.width[some.family]
+        fits = devices == self.q.devices if self.q.objective == "time" else devices <= self.most_devices
+        some = some.take(np.flatnonzero(fits))
         for portion in self.promising([some]):
             self.price_portion(family, portion)
 
@@ -124,36 +137,36 @@ class Engine:
 
         With ``P = dp·m`` micro-batches in all, ``n·step ≥ L·width·P·block(B/(S·P))``, which rises with
         `P`, and ``P ≥ 2·dp·pp`` under zero-bubble. Under 1F1B the same holds for
-        ``P = dp·max(m, pp)``, and the latency is added. A micro-batch must pass all blocks in time,
-        under zero-bubble twice, which bounds its tokens and so `P`; and `n` is at least what all this
-        work takes within the deadline, which is put in again a few times.
+        ``P = dp·max(m, pp)``, and the latency is added. `n` is at least what this work takes within
+        the deadline, which is put in again until it settles. And a micro-batch of one token must
+        pass all blocks in time, under zero-bubble twice.
         """
-        w, q, limit = self.w, self.q, self.q.step_limit
-        sequences = w.batch_tokens / w.sparsity
+        w, q, limit = self.w, self.q, self.q.step_limit * SLACK
         ways = [(1.0, family.wait)] if "1f1b" in q.space.schedules else []
         ways += [(2.0, 0.0 * family.wait)] if "zero-bubble" in q.space.schedules else []
-        fewest = []
-        for fill, wait in ways:
-            with np.errstate(divide="ignore"):
-                most = bounds.most_tokens(self.cluster, w, family, (limit - wait) / (fill * w.layers))
-                fewest.append(sequences / most)
-        replicas = np.min([p / fill for p, (fill, _) in zip(fewest, ways, strict=True)], axis=0)
-        self.bounded += family.width.size
+        one_token = w.layers * bounds.block_seconds(self.cluster, w, family, np.ones(1))
+        in_time = [fill * one_token + wait <= limit for fill, wait in ways]
         n = np.maximum(family.width, w.training_flop / w.steps / self.rate / limit)
-        n = np.maximum(n, family.width * np.minimum(replicas, sequences))
         n = np.maximum(n, float(q.devices or 1) if q.objective == "time" else 1.0)
-        work = np.zeros_like(n)
-        for _ in range(3):
-            works = []
-            for p, (fill, wait) in zip(fewest, ways, strict=True):
-                total = np.maximum(fill * n / family.width, np.minimum(p, sequences))
-                busy = bounds.block_seconds(self.cluster, w, family, sequences / total)
-                seconds = w.layers * family.width * total * busy + n * wait
-                works.append(np.where(np.isfinite(p), seconds, math.inf))
-            work = np.min(works, axis=0)
-            n = np.where(np.isfinite(work), np.maximum(n, work / limit), n)
-        possible = (n <= self.most_devices * SLACK) & np.isfinite(work)
-        return np.where(possible, q.score(n, work / n), math.inf), n / family.width
+        work = np.full_like(n, math.inf)
+        rising = np.flatnonzero(np.logical_or.reduce(in_time))
+        for _ in range(_ROUNDS):
+            some, more = family.take(rising), n[rising]
+            sequences = w.batch_tokens / w.sparsity
+            seconds = []
+            for possible, (fill, wait) in zip(in_time, ways, strict=True):
+                total = np.minimum(fill * more / some.width, sequences)
+                busy = bounds.block_seconds(self.cluster, w, some, sequences / total)
+                bound = w.layers * some.width * total * busy + more * wait[rising]
+                seconds.append(np.where(possible[rising], bound, math.inf))
+            work[rising] = np.minimum.reduce(seconds)
+            n[rising] = np.maximum(more, work[rising] / limit)
+            self.bounded += rising.size
+            rising = rising[n[rising] > more * _SETTLED]
+            if not rising.size:
+                break
+        score = np.where(n <= self.most_devices * SLACK, q.score(n, work / n), math.inf)
+        return np.where(np.isfinite(work), score, math.inf), n / family.width
 
     # 2. Configurations --------------------------------------------------------------------------------
 
@@ -201,97 +214,85 @@ class Engine:
         dps, q, w = self.axes["dp"], self.q, self.w
         width = family.width[at] * pp
         share = w.parameters / width
-        least = np.maximum(least / SLACK, bounds.least_dp(w, self.how, self.cluster.device.memory, share))
+        memory = self.cluster.device.memory * SLACK
+        least = np.maximum(least / SLACK, bounds.least_dp(w, self.how, memory, share))
         if q.objective == "time":
             least = np.maximum(least, float(q.devices or 1) / width)
         rank: Array = np.searchsorted(dps, least, side="left")
+        misses = np.zeros_like(rank)
         while True:
             here = dps[np.minimum(rank, len(dps) - 1)]
-            open_ = np.logical_and(rank < len(dps), here * width <= self.most_devices)
-            at, pp, rank, width = at[open_], pp[open_], rank[open_], width[open_]
+            open_ = np.flatnonzero((rank < len(dps)) & (here * width <= self.most_devices))
+            at, pp, rank, width, misses = at[open_], pp[open_], rank[open_], width[open_], misses[open_]
             if not at.size:
                 return
-            dp = dps[rank]
-            some, seconds = self.bound(family, at, pp, dp)
-            exact = np.tile(dp * width == q.devices, 2) if q.objective == "time" else True
-            hope = self.best.survives(some.score) & exact
+            some, seconds, reduction = self.bound(family, at, pp, dps[rank])
+            hope = self.best.survives(some.score)
+            if q.objective == "time":
+                hope = hope & np.tile(dps[rank] * width == q.devices, 2)
             if hope.any():
                 yield some.take(hope)
-            go_on = np.isfinite(seconds) & (q.score(dp * width, seconds) < self.best.reachable)
-            rank = np.maximum(
-                rank + 1, np.searchsorted(dps, dp * (seconds / q.step_limit) / SLACK, side="left")
-            )
-            at, pp, rank, width = at[go_on], pp[go_on], rank[go_on], width[go_on]
+            if q.objective == "time":
+                return
+            go_on = np.flatnonzero(q.score(dps[rank] * width, seconds) < self.best.reachable)
+            late = np.maximum(seconds[go_on] / q.step_limit / SLACK, 1.0)
+            jump = np.searchsorted(dps, dps[rank[go_on]] * late, side="left")
+            at, pp, width = at[go_on], pp[go_on], width[go_on]
+            rank = np.maximum(rank[go_on] + 1, jump)
+            misses = np.where(late > 1.0, misses[go_on] + 1, 0)
+            stuck = np.flatnonzero(misses >= _MISSES)
+            if stuck.size:
+                below = reduction[go_on][stuck]
+                rank[stuck] = self.in_time(family, at[stuck], pp[stuck], rank[stuck], below)
+                misses[stuck] = 0
 
-    def bound(self, family: Families, at: Array, pp: Array, dp: Array) -> tuple[_Configurations, Array]:
-        """Return configurations under both schedules with a bound on their scores, and on the step's seconds.
+    def in_time(self, family: Families, at: Array, pp: Array, rank: Array, reduction: Array) -> Array:
+        """Return the least rank of `dp`, from `rank` up, at which a bound is within the deadline.
+
+        But for the reduction, which only grows, a bound falls with `dp`.
+        """
+        dps = self.axes["dp"]
+        low, high = np.array(rank), np.full_like(rank, len(dps))
+        while (low < high).any():
+            middle = (low + high) // 2
+            _, seconds, grown = self.bound(family, at, pp, dps[np.minimum(middle, len(dps) - 1)])
+            good = (seconds - grown + reduction <= self.q.step_limit * SLACK) | (low == high)
+            high = np.where(good, middle, high)
+            low = np.where(good, low, np.minimum(middle + 1, high))
+        return low
+
+    def bound(
+        self, family: Families, at: Array, pp: Array, dp: Array
+    ) -> tuple[_Configurations, Array, Array]:
+        """Return configurations under both schedules with a bound on their scores.
+
+        And bounds on the seconds of a step under the better one, and of the reduction among these.
 
         1F1B's counts are cut at ``pp/2`` and `pp`, see `bounds.one_f_one_b`: blocks fall with the
         count, and from `pp` on ``m · block`` rises, so each piece is bounded by its ends.
         """
-        some, stage, q = family.take(at), self.w.layers / pp, self.q
-        first, last, v = self.ranges(pp, dp)
-
-        def busy(m: Array) -> Array:
-            tokens = self.w.batch_tokens / (self.w.sparsity * dp * np.maximum(m, 1.0))
-            return stage * bounds.block_seconds(self.cluster, self.w, some, tokens)
-
-        reduction, wait, chunk_wait = self.beside(some, pp, dp)
-        low, high = first[0], np.maximum(first[0], last[0])
+        here, q = Portion(self.q, family.take(at), pp, dp), self.q
+        v = here.least_v, here.most_v
+        low, high = here.first_1f1b, np.maximum(here.first_1f1b, here.last_1f1b)
         half, full = np.clip(pp / 2.0, low, high), np.clip(pp, low, high)
-        at_half, at_full, at_end = busy(half), busy(full), busy(high)
+        at_half, at_full, at_end = here.stage(half), here.stage(full), here.stage(high)
         pieces = [
-            np.where(from_ < pp, bounds.one_f_one_b(pp, from_, busy_, busy_, chunk_wait, *v), math.inf)
-            for from_, busy_ in ((low, at_half), (half, at_full))
+            np.where(from_ < pp, bounds.one_f_one_b(pp, from_, busy, busy, here.chunk_wait, *v), math.inf)
+            for from_, busy in ((low, at_half), (half, at_full))
         ]
-        tail = bounds.one_f_one_b(pp, full, at_full, at_end, chunk_wait, *v)
-        seconds = np.minimum(np.minimum(*pieces), np.where(high >= pp, tail, math.inf)) + wait + reduction
+        tail = bounds.one_f_one_b(pp, full, at_full, at_end, here.chunk_wait, *v)
+        seconds = np.minimum(np.minimum(*pieces), np.where(high >= pp, tail, math.inf)) + here.wait
+        filled = here.first_zero_bubble * here.stage(here.first_zero_bubble)
         both = [
-            np.where(low <= last[0], seconds, math.inf),
-            np.where(first[1] <= last[1], first[1] * busy(first[1]) + reduction, math.inf),
+            np.where(low <= here.last_1f1b, seconds + here.reduction, math.inf),
+            np.where(here.first_zero_bubble <= here.last_zero_bubble, filled + here.reduction, math.inf),
         ]
         self.bounded += 2 * at.size
-        devices = dp * pp * some.width
-        scores = [np.where(s <= q.step_limit * SLACK, q.score(devices, s), math.inf) for s in both]
+        scores = [np.where(s <= q.step_limit * SLACK, q.score(here.devices, s), math.inf) for s in both]
         twice = {"family": np.tile(at, 2), "pp": np.tile(pp, 2), "dp": np.tile(dp, 2)}
         schedule = np.repeat([False, True], at.size)
-        return _Configurations(**twice, zero_bubble=schedule, score=np.concatenate(scores)), np.minimum(*both)
-
-    def ranges(self, pp: Array, dp: Array) -> tuple[list[Array], list[Array], tuple[Array, Array]]:
-        """Return the least and most micro-batches by schedule (1F1B first), and the most and least chunks.
-
-        With as many micro-batches and the same layout, zero-bubble without interleaving is never
-        slower than 1F1B. So where both are free, 1F1B is only of use below ``2·pp``.
-        """
-        space, nothing = self.q.space, -np.ones_like(pp)
-        most = np.floor(self.w.batch_tokens / (self.w.sparsity * dp))
-        low = np.full_like(pp, space.microbatches or 1.0)
-        high = np.minimum(most, space.microbatches or math.inf)
-        most_v = np.where(pp > 1, np.floor(self.w.layers / pp), 1.0)
-        one_chunk = space.interleave in (None, 1)
-        last_1f1b = (
-            np.minimum(high, 2.0 * pp - 1.0) if one_chunk and "zero-bubble" in space.schedules else high
-        )
-        if space.interleave:
-            last_1f1b = np.where(space.interleave <= most_v, last_1f1b, nothing)
-            most_v = np.full_like(pp, space.interleave)
-        last = [
-            last_1f1b if "1f1b" in space.schedules else nothing,
-            high if one_chunk and "zero-bubble" in space.schedules else nothing,
-        ]
-        return (
-            [low, np.maximum(low, 2.0 * pp)],
-            last,
-            (most_v, most_v if space.interleave else np.ones_like(pp)),
-        )
-
-    def beside(self, some: Families, pp: Array, dp: Array) -> tuple[Array, Array, Array]:
-        """Return at least a step's seconds beside its blocks: reduction, 1F1B's latency, and that a chunk."""
-        tiers = self.cluster.tiers
-        size = self.how.word * self.w.parameters / (some.width * pp)
-        reduction = bounds.reduction_seconds(tiers, size, dp, some.room, self.how)
-        wait, chunk_wait = bounds.exchange_wait(tiers, self.w, pp, some.ep)
-        return reduction, some.wait + wait, chunk_wait
+        configurations = _Configurations(**twice, zero_bubble=schedule, score=np.concatenate(scores))
+        return configurations, np.minimum(*both), here.reduction
 
     # 3. Counts ------------------------------------------------------------------------------------------
 
@@ -300,96 +301,55 @@ class Engine:
 
         The most promising count of each comes first, so that the bar is good before the others.
         """
-        least, left, right = self.counts(family, some)
-        self.price_hopeful(family, some, least)
-        left, right = (self.edge(family, some, least, end) for end in (left, right))
+        here = Counts(Portion(self.q, family.take(some.family), some.pp, some.dp), some.zero_bubble)
+        least = here.most_promising()
+        self.price_hopeful(here, least)
+        left, right = here.interval(least, self.most_seconds(here.portion.devices))
         spans = np.maximum(0.0, right - left + 1.0).astype(int)
         at = np.repeat(np.arange(spans.size), spans)
         m = left[at] + np.arange(at.size) - np.repeat(np.cumsum(spans) - spans, spans)
-        other = m != least[at]
-        self.price_hopeful(family, some.take(at[other]), m[other])
+        other = np.flatnonzero(m != least[at])
+        if other.size:
+            self.price_hopeful(here.take(at[other]), m[other])
 
-    def price_hopeful(self, family: Families, some: _Configurations, m: Array) -> None:
+    def most_seconds(self, devices: Array) -> Array:
+        """Return the longest step with which a strategy on `devices` may be among the best."""
+        longest = np.full_like(devices, self.q.step_limit * SLACK)
+        if self.q.objective == "mfu":
+            return np.minimum(longest, self.best.reachable / devices)
+        return np.minimum(longest, self.best.reachable) if self.q.objective == "time" else longest
+
+    def price_hopeful(self, here: Counts, m: Array) -> None:
         """Price configurations with `m` micro-batches, best bounds first, while there is hope."""
-        score = self.count_bounds(family, some, m)
+        seconds = here.seconds(m, joint=True)
+        score = self.q.score(here.portion.devices, seconds)
+        score = np.where(seconds <= self.q.step_limit * SLACK, score, math.inf)
+        self.bounded += m.size
         order = np.argsort(score, kind="stable")
-        start, size = 0, 16
+        start, size = 0, 4
         while start < order.size:
             now = order[start : start + size]
             now = now[self.best.survives(score[now])]
             if not now.size:
                 return
-            tensor_layout = family.tensor_layout[some.family[now]]
-            for layout, zero_bubble in itertools.product(np.unique(tensor_layout), (False, True)):
-                rows = now[(tensor_layout == layout) & (some.zero_bubble[now] == zero_bubble)]
-                if rows.size:
-                    layouts = self.layouts[self.tensor_layout == layout]
-                    self.price_counts(family, some.take(rows), m[rows], layouts, zero_bubble)
+            self.price_counts(here.take(now), m[now])
             start, size = start + size, min(2 * size, 512)
-
-    def seconds_bound(self, some: Families, c: _Configurations, m: Array, joint: bool) -> Array:
-        """Return at least the seconds of a step with `m` micro-batches.
-
-        Convex in `m` unless `joint`, which weighs interleaving's borders against its idle time.
-        """
-        tokens = self.w.batch_tokens / (self.w.sparsity * c.dp * m)
-        stage = self.w.layers / c.pp * bounds.block_seconds(self.cluster, self.w, some, tokens)
-        reduction, wait, chunk_wait = self.beside(some, c.pp, c.dp)
-        v = self.ranges(c.pp, c.dp)[2]
-        free = bounds.one_f_one_b(c.pp, m, stage, stage, chunk_wait if joint else 0.0 * chunk_wait, *v)
-        return np.where(c.zero_bubble, m * stage, free + wait) + reduction
-
-    def count_bounds(self, family: Families, c: _Configurations, m: Array) -> Array:
-        """Return a bound on the score of configurations with `m` micro-batches."""
-        some = family.take(c.family)
-        seconds = self.seconds_bound(some, c, m, joint=True)
-        self.bounded += m.size
-        return np.where(
-            seconds <= self.q.step_limit * SLACK, self.q.score(c.dp * c.pp * some.width, seconds), math.inf
-        )
-
-    def counts(self, family: Families, c: _Configurations) -> tuple[Array, Array, Array]:
-        """Return the most promising micro-batch count of each configuration, the least one and the most.
-
-        The bound is convex in the count: a sum of products of lines that stay positive,
-        ``(a + m)·(c + d/m)``.
-        """
-        first, last, _ = self.ranges(c.pp, c.dp)
-        low = np.where(c.zero_bubble, first[1], first[0])
-        high = np.where(c.zero_bubble, last[1], last[0])
-        some = family.take(c.family)
-        return convex_argmin(lambda m: self.seconds_bound(some, c, m, joint=False), low, high), low, high
-
-    def edge(self, family: Families, c: _Configurations, least: Array, end: Array) -> Array:
-        """Return the count farthest from `least` towards `end` that may be among the best.
-
-        Since the bound is convex, these are an interval around `least`; none where that has no hope.
-        """
-        some = family.take(c.family)
-        bar = np.full_like(least, self.q.step_limit * SLACK)
-        if self.q.objective != "devices":
-            devices = c.dp * c.pp * some.width if self.q.objective == "mfu" else 1.0
-            bar = np.minimum(bar, self.best.reachable / devices)
-        inside, outside = least, end + np.sign(end - least)
-        while (np.abs(outside - inside) > 1.0).any():
-            middle = np.where(np.abs(outside - inside) > 1.0, np.trunc((inside + outside) / 2.0), inside)
-            good = self.seconds_bound(some, c, middle, joint=False) <= bar
-            inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
-        return inside
 
     # 4. Exact prices --------------------------------------------------------------------------------------
 
-    def price_counts(
-        self, family: Families, c: _Configurations, m: Array, layouts: Array, zero_bubble: bool
-    ) -> None:
-        """Price configurations with `m` micro-batches over `layouts` and all interleavings."""
-        some = family.take(c.family)
-        totals = {"dp": c.dp, "tp_model": some.tp_model, "tp_ff": some.tp_ff, "pp": c.pp, "ep": some.ep}
-        most, least = (np.ones(m.size),) * 2 if zero_bubble else self.ranges(c.pp, c.dp)[2]
-        score, chosen, priced = price(self.q, totals, m, (least, most), layouts, zero_bubble)
-        self.priced += priced
-        for row in np.argsort(score.min(axis=1), kind="stable"):
-            column = int(np.argmin(score[row]))
-            if not score[row, column] < self.best.bar:
-                break
-            self.best.keep(float(score[row, column]), Strategy.of(chosen, (int(row), column)))
+    def price_counts(self, here: Counts, m: Array) -> None:
+        """Price configurations with `m` micro-batches over all layouts and interleavings."""
+        tensor_layout = here.portion.family.tensor_layout
+        many = self.layouts_of[tensor_layout]
+        row = np.repeat(np.arange(m.size), many)
+        place = np.arange(row.size) - np.repeat(np.cumsum(many) - many, many)
+        layout = self.by_tensor[self.first_of[tensor_layout][row] + place]
+        for start in range(0, row.size, _CELLS):
+            cut = slice(start, start + _CELLS)
+            some = here.take(row[cut])
+            score, chosen, priced = price(self.q, some, m[row[cut]], self.layouts[layout[cut]])
+            self.priced += priced
+            for i in np.argsort(score, kind="stable"):
+                if not score[i] < self.best.bar:
+                    break
+                self.best.keep(float(score[i]), Strategy.of(chosen, (int(i),)))

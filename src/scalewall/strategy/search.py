@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import attrs
+import numpy as np
 
 from scalewall.cost.assumptions import Assumptions
 from scalewall.errors import InputError
@@ -55,7 +56,7 @@ class Question:
         """Return what is to be smallest; it rises with both arguments."""
         if self.objective == "mfu":
             return devices * seconds
-        return seconds if self.objective == "time" else devices + 0.0 * seconds
+        return seconds if self.objective == "time" else np.where(np.isfinite(seconds), devices, math.inf)
 
 
 @attrs.frozen(kw_only=True)
