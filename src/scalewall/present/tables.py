@@ -71,8 +71,8 @@ def summary(curve: Curve, answer: Limits) -> Iterator[str]:
     else:
         yield (f"Knee: {curve.knee_flop:.3g} FLOP. From there MFU is below {at}; {curve.knee_binding} binds.")
     yield f"Wall: {curve.wall_flop:.3g} FLOP. No larger run ends within {time}; {curve.wall_binding} binds."
-    if curve.cluster.derived:
-        yield f"Derived, not stated by a source: {', '.join(curve.cluster.derived)}."
+    if curve.derived:
+        yield f"Derived, not stated by a source: {', '.join(curve.derived)}."
         yield f"  ('scalewall hardware {curve.hardware}' says how.)"
 
 

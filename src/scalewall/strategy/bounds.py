@@ -21,7 +21,6 @@ import numpy as np
 
 from scalewall.cost import block, collective, matmul
 from scalewall.cost.assumptions import Assumptions
-from scalewall.cost.block import Multiplications
 from scalewall.hardware.cluster import Cluster, Tier
 from scalewall.workload.operators import Linear
 from scalewall.workload.scaling import Workload
@@ -33,14 +32,28 @@ Array = Any
 class Families:
     """Shardings of a block, as flat arrays: what it costs at least, whatever the rest of a strategy is.
 
-    `tensor_layout` is the index of the layout of the tensor axes, -1 where it is still open; `room`
-    how many devices the other axes may still have within each tier but the last, and all below it.
+    Attributes
+    ----------
+    tp_model, tp_ff, ep
+        The degrees.
+    start, slope
+        A block's multiplications, all experts of a device group, as lines in the tokens an expert:
+        (multiplications, lines, families). Each takes as long as its highest line.
+    network, exposed
+        Tensor-parallel network seconds a token that overlap with these, and that do not.
+    wait
+        Latency of all blocks' tensor-parallel operations.
+    tensor_layout
+        Index of the layout of the tensor axes, -1 where it is still open.
+    room
+        How many devices the other axes may still have within each tier but the last, and all below it.
     """
 
     tp_model: Array
     tp_ff: Array
     ep: Array
-    products: Multiplications
+    start: Array
+    slope: Array
     network: Array
     exposed: Array
     wait: Array
@@ -53,49 +66,11 @@ class Families:
         return self.tp_model * self.tp_ff * self.ep
 
     def take(self, at: Array) -> Families:
-        """Return the families at the indices `at`, in whatever shape `at` has."""
-        names = ("tp_model", "tp_ff", "ep", "network", "exposed", "wait", "tensor_layout")
-        return Families(
-            **{name: getattr(self, name)[at] for name in names},
-            products=take(self.products, at),
-            room=tuple(room[at] for room in self.room),
-        )
-
-
-def take(products: Multiplications, at: Array) -> Multiplications:
-    """Return the multiplications of the shardings at the indices `at`."""
-    return Multiplications(
-        tuple(
-            (
-                count,
-                matmul.Lines(
-                    line.useful[at], line.padded[at], tuple((f[at], per[at]) for f, per in line.levels)
-                ),
-            )
-            for count, line in products.counted
-        )
-    )
-
-
-def flat(products: Multiplications, shape: tuple[int, ...]) -> Multiplications:
-    """Return the multiplications with every array spread over `shape` and flattened."""
-
-    def spread(values: Array) -> Array:
-        return np.broadcast_to(values, shape).ravel()
-
-    return Multiplications(
-        tuple(
-            (
-                count,
-                matmul.Lines(
-                    spread(line.useful),
-                    spread(line.padded),
-                    tuple((spread(f), spread(per)) for f, per in line.levels),
-                ),
-            )
-            for count, line in products.counted
-        )
-    )
+        """Return the families at the indices `at`."""
+        arrays = attrs.asdict(self, recurse=False)
+        room = arrays.pop("room")
+        taken = {name: np.take(values, at, axis=-1) for name, values in arrays.items()}
+        return Families(**taken, room=tuple(some[at] for some in room))
 
 
 def families(
@@ -105,25 +80,48 @@ def families(
     e, a, b = ep[:, None, None], tp_model[None, :, None], tp_ff[None, None, :]
     shape = (len(ep), len(tp_model), len(tp_ff))
     split = {"tp_model": a[0], "tp_ff": b[0]}
-    products = block.multiplications(cluster, workload.block, split, how, workload.whole)
-    network = tensor_seconds(cluster.tiers, workload, split, how)
-    wait = tensor_wait(cluster.tiers, workload, split)
+    experts = workload.sparsity / e
+    network = experts * tensor_seconds(cluster.tiers, workload, split, how)
+    start, slope = _lines(cluster, workload, how, split)
     inner = np.cumprod([tier.size for tier in cluster.tiers[:-1]])
 
     def spread(values: Array) -> Array:
         return np.broadcast_to(values, shape).ravel()
 
+    def spread_lines(values: Array) -> Array:
+        every = values[:, :, None] * experts
+        return np.broadcast_to(every, (*values.shape[:2], *shape)).reshape(*values.shape[:2], -1)
+
     return Families(
         tp_model=spread(a),
         tp_ff=spread(b),
         ep=spread(e),
-        products=flat(products, shape),
+        start=spread_lines(start),
+        slope=spread_lines(slope),
         network=spread(network if how.overlap_tensor else 0.0),
         exposed=spread(0.0 if how.overlap_tensor else network),
-        wait=spread(workload.layers * wait),
+        wait=spread(workload.layers * tensor_wait(cluster.tiers, workload, split)),
         tensor_layout=spread(-1),
         room=tuple(spread(float(size)) for size in inner),
     )
+
+
+def _lines(
+    cluster: Cluster, workload: Workload, how: Assumptions, split: Mapping[str, Array]
+) -> tuple[Array, Array]:
+    """Return the starts and slopes of a block's multiplications: (multiplications, lines, shardings).
+
+    Arithmetic is two lines: one a token, and one that is flat, for a tile of tokens. Where whole
+    dimensions are padded further, these are below the truth.
+    """
+    device = cluster.device
+    shape = np.broadcast_shapes(*(np.shape(p) for p in split.values()))
+    starts, slopes = [], []
+    for count, line in block.multiplications(cluster, workload.block, split, how, workload.whole).counted:
+        levels = [(0.0, line.padded), (line.padded * device.token_tile, 0.0), *line.levels]
+        starts.append([np.broadcast_to(count * (device.kernel_latency + at), shape) for at, _ in levels])
+        slopes.append([np.broadcast_to(count * per_token, shape) for _, per_token in levels])
+    return np.array(starts), np.array(slopes)
 
 
 def laid_out(
@@ -142,7 +140,7 @@ def laid_out(
         for i, (axis, total) in enumerate((("tp_model", some.tp_model), ("tp_ff", some.tp_ff)))
     }
     sent = block.tensor_bytes(workload.block, degrees, how, workload.whole)
-    network = collective.slowest(cluster.tiers, sent)
+    network = collective.slowest(cluster.tiers, sent) * (workload.sparsity / some.ep)
     used = np.cumprod(layouts.prod(axis=1), axis=1)[chosen]
     return attrs.evolve(
         some,
@@ -154,11 +152,10 @@ def laid_out(
     )
 
 
-def block_seconds(cluster: Cluster, workload: Workload, family: Families, tokens: Array) -> Array:
+def block_seconds(family: Families, tokens: Array) -> Array:
     """Return at least the seconds of a block on `tokens` tokens an expert, all experts of a group."""
-    busy = block.multiplication_seconds(cluster, family.products, tokens, whole=False)
-    busy = np.maximum(busy, family.network * tokens) + family.exposed * tokens
-    return busy * (workload.sparsity / family.ep)
+    busy = (family.start + family.slope * tokens).max(axis=1).sum(axis=0)
+    return np.maximum(busy, family.network * tokens) + family.exposed * tokens
 
 
 def tensor_seconds(

@@ -78,7 +78,7 @@ class Portion:
         """Return at least the seconds of a stage's blocks on one of `m` micro-batches."""
         q = self.question
         tokens = self.sequences / np.maximum(m, 1.0)
-        return q.workload.layers / self.pp * bounds.block_seconds(q.cluster, q.workload, self.family, tokens)
+        return q.workload.layers / self.pp * bounds.block_seconds(self.family, tokens)
 
     def take(self, at: Array) -> Portion:
         """Return the configurations at the indices `at`."""

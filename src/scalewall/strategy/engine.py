@@ -84,19 +84,14 @@ class Engine:
         """Return the best strategies."""
         size = self.q.space.size(self.cluster, self.w)
         if size:
-            tensor = [self.axes[axis] for axis in ("tp_model", "tp_ff", "ep")]
-            everything = bounds.families(self.cluster, self.w, self.how, *tensor)
+            everything = self.families()
             for hint in hints:
                 self.try_hint(everything, hint)
             score, _ = self.family_bounds(everything)
             order = np.argsort(score, kind="stable")
             order = order[np.isfinite(score[order])]
             for some in (order[:_FIRST_FAMILIES], order[_FIRST_FAMILIES:]):
-                hopeful = everything.take(some[self.best.survives(score[some])])
-                family = bounds.laid_out(self.cluster, self.w, self.how, hopeful, self.tensor_layouts)
-                score_laid_out, replicas = self.family_bounds(family)
-                hope = self.best.survives(score_laid_out)
-                self.settle(family.take(hope), replicas[hope])
+                self.settle(*self.laid_out(everything.take(some[self.best.survives(score[some])])))
         return Result(
             strategies=tuple(strategy for _, strategy in self.best.ranked),
             scores=tuple(score for score, _ in self.best.ranked),
@@ -107,6 +102,28 @@ class Engine:
                 best_discarded=self.best.discarded,
             ),
         )
+
+    def ruled_out(self) -> bool:
+        """Return whether no family can end in time, by its bounds."""
+        if any(not len(degrees) for degrees in self.axes.values()) or not len(self.layouts):
+            return True
+        everything = self.families()
+        score, _ = self.family_bounds(everything)
+        order = np.argsort(score, kind="stable")[: np.count_nonzero(np.isfinite(score))]
+        portions = np.split(order, [_FIRST_FAMILIES, 16 * _FIRST_FAMILIES])
+        return not any(self.laid_out(everything.take(some))[1].size for some in portions)
+
+    def families(self) -> Families:
+        """Return all families, the layout of their tensor axes left open."""
+        tensor = [self.axes[axis] for axis in ("tp_model", "tp_ff", "ep")]
+        return bounds.families(self.cluster, self.w, self.how, *tensor)
+
+    def laid_out(self, family: Families) -> tuple[Families, Array]:
+        """Return families under each tensor layout, as far as hopeful, and the least ``dp·pp`` of each."""
+        some = bounds.laid_out(self.cluster, self.w, self.how, family, self.tensor_layouts)
+        score, replicas = self.family_bounds(some)
+        hope = np.flatnonzero(self.best.survives(score))
+        return some.take(hope), replicas[hope]
 
     def try_hint(self, everything: Families, hint: Strategy) -> None:
         """Price the best strategies with a hint's degrees, or more `dp`, as far as the space has them."""
@@ -144,7 +161,7 @@ class Engine:
         w, q, limit = self.w, self.q, self.q.step_limit * SLACK
         ways = [(1.0, family.wait)] if "1f1b" in q.space.schedules else []
         ways += [(2.0, 0.0 * family.wait)] if "zero-bubble" in q.space.schedules else []
-        one_token = w.layers * bounds.block_seconds(self.cluster, w, family, np.ones(1))
+        one_token = w.layers * bounds.block_seconds(family, np.ones(1))
         in_time = [fill * one_token + wait <= limit for fill, wait in ways]
         n = np.maximum(family.width, w.training_flop / w.steps / self.rate / limit)
         n = np.maximum(n, float(q.devices or 1) if q.objective == "time" else 1.0)
@@ -156,7 +173,7 @@ class Engine:
             seconds = []
             for possible, (fill, wait) in zip(in_time, ways, strict=True):
                 total = np.minimum(fill * more / some.width, sequences)
-                busy = bounds.block_seconds(self.cluster, w, some, sequences / total)
+                busy = bounds.block_seconds(some, sequences / total)
                 bound = w.layers * some.width * total * busy + more * wait[rising]
                 seconds.append(np.where(possible[rising], bound, math.inf))
             work[rising] = np.minimum.reduce(seconds)
@@ -346,10 +363,17 @@ class Engine:
         layout = self.by_tensor[self.first_of[tensor_layout][row] + place]
         for start in range(0, row.size, _CELLS):
             cut = slice(start, start + _CELLS)
-            some = here.take(row[cut])
-            score, chosen, priced = price(self.q, some, m[row[cut]], self.layouts[layout[cut]])
-            self.priced += priced
-            for i in np.argsort(score, kind="stable"):
-                if not score[i] < self.best.bar:
-                    break
-                self.best.keep(float(score[i]), Strategy.of(chosen, (int(i),)))
+            for zero_bubble in (False, True):
+                rows = np.flatnonzero(here.zero_bubble[row[cut]] == zero_bubble) + start
+                if rows.size:
+                    portion = here.portion.take(row[rows])
+                    self.keep_best(portion, m[row[rows]], self.layouts[layout[rows]], zero_bubble)
+
+    def keep_best(self, portion: Portion, m: Array, layouts: Array, zero_bubble: bool) -> None:
+        """Price configurations, each under its layout, and keep what is among the best."""
+        score, chosen, priced = price(self.q, portion, m, layouts, zero_bubble)
+        self.priced += priced
+        for i in np.argsort(score, kind="stable"):
+            if not score[i] < self.best.bar:
+                break
+            self.best.keep(float(score[i]), Strategy.of(chosen, (int(i),)))

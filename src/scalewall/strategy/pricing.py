@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from scalewall.cost import step
+from scalewall.cost import block, step
 from scalewall.cost.block import Degrees
 from scalewall.cost.step import AXES, StepParts, Strategies
-from scalewall.strategy.counts import Counts, convex_argmin
+from scalewall.strategy.counts import Portion, convex_argmin
 from scalewall.strategy.search import Question
 
 Array = Any
 
 
 def price(
-    question: Question, some: Counts, microbatches: Array, layouts: Array
+    question: Question, some: Portion, microbatches: Array, layouts: Array, zero_bubble: bool
 ) -> tuple[Array, Strategies, int]:
     """Return the scores of configurations, each under its layout and at its best interleaving.
 
@@ -26,9 +26,11 @@ def price(
     question
         What is asked; a score is infinite where a strategy does not fit, or not end in time.
     some, microbatches
-        Configurations with their schedules, and their micro-batches.
+        Configurations, and their micro-batches.
     layouts
         Degrees at each tier but the last: configurations, axes, tiers.
+    zero_bubble
+        The schedule.
 
     Returns
     -------
@@ -41,40 +43,33 @@ def price(
     A step is convex in the number of chunks: idle time falls with its reciprocal, while borders, in
     bandwidth and in latency, grow along lines. So bisection on the slope finds the best.
     """
-    totals = _totals(some)
+    by_axis = {"dp": some.dp, "pp": some.pp} | {
+        a: getattr(some.family, a) for a in ("tp_model", "tp_ff", "ep")
+    }
+    totals = np.stack([by_axis[axis] for axis in AXES], axis=1)
     used = layouts.prod(axis=2)
     fits = np.flatnonzero((totals % used == 0).all(axis=1))
-    some, microbatches, layouts = some.take(fits), microbatches[fits], layouts[fits]
-    degrees: Degrees = {
-        axis: [*layouts[:, i].T, totals[fits, i] / used[fits, i]] for i, axis in enumerate(AXES)
-    }
-    cluster, w, how, here = question.cluster, question.workload, question.how, some.portion
+    totals, used, layouts = totals[fits], used[fits], layouts[fits]
+    degrees: Degrees = {axis: [*layouts[:, i].T, totals[:, i] / used[:, i]] for i, axis in enumerate(AXES)}
+    cluster, w, how = question.cluster, question.workload, question.how
+    split = {axis: totals[:, AXES.index(axis)] for axis in ("tp_model", "tp_ff")}
+    products = block.multiplications(cluster, w.block, split, how, w.whole)
     priced = 0
 
-    def at(v: Array, rows: Array) -> tuple[Strategies, StepParts]:
+    def at(v: Array) -> tuple[Strategies, StepParts]:
         nonlocal priced
-        priced += rows.size
+        priced += fits.size
         chosen = Strategies(
-            degrees={axis: [p[rows] for p in degrees[axis]] for axis in AXES},
-            microbatches=microbatches[rows],
+            degrees=degrees,
+            microbatches=microbatches[fits],
             interleave=v,
-            zero_bubble=some.zero_bubble[rows],
+            zero_bubble=np.full(fits.size, zero_bubble),
         )
-        return chosen, step.parts(cluster, w, chosen, how, here.family.take(rows).products)
+        return chosen, step.parts(cluster, w, chosen, how, products)
 
     v = np.ones(fits.size)
-    interleaved = np.flatnonzero(~some.zero_bubble)
-    if interleaved.size:
-        least, most = here.least_v[interleaved], here.most_v[interleaved]
-        v[interleaved] = convex_argmin(lambda v: at(v, interleaved)[1].seconds, least, most)
-    chosen, parts = at(v, np.arange(fits.size))
+    if not zero_bubble:
+        v = convex_argmin(lambda v: at(v)[1].seconds, some.least_v[fits], some.most_v[fits])
+    chosen, parts = at(v)
     good = step.allowed(cluster, w, chosen, how) & (parts.seconds <= question.step_limit)
     return np.where(good, question.score(chosen.devices, parts.seconds), math.inf), chosen, priced
-
-
-def _totals(some: Counts) -> Array:
-    """Return the degrees of configurations over all tiers: configurations, axes (as in `AXES`)."""
-    here, family = some.portion, some.portion.family
-    tensor = {"tp_model": family.tp_model, "tp_ff": family.tp_ff, "ep": family.ep}
-    by_axis = {**tensor, "dp": here.dp, "pp": here.pp}
-    return np.stack([by_axis[axis] for axis in AXES], axis=1)

@@ -114,3 +114,10 @@ def search(question: Question, hints: tuple[Strategy, ...] = ()) -> Result:
         fastest = Engine(fewest).run((found.best,))
         return attrs.evolve(fastest, certificate=found.certificate)
     return found
+
+
+def ruled_out(question: Question) -> bool:
+    """Return whether bounds alone show that no strategy ends in time: cheap, and no proof of the contrary."""
+    from scalewall.strategy.engine import Engine
+
+    return Engine(question).ruled_out()

@@ -12,7 +12,7 @@ from scalewall.cost import step
 from scalewall.errors import InputError, NoAnswer
 from scalewall.hardware.cluster import Cluster
 from scalewall.strategy import paper
-from scalewall.strategy.search import Certificate, Question, search
+from scalewall.strategy.search import Certificate, Question, ruled_out, search
 from scalewall.strategy.space import Strategy
 from scalewall.study.scenario import Scenario
 from scalewall.units import parse, show
@@ -34,7 +34,8 @@ it is there because a micro-batch passes the stages one after another, however f
 WALL_PRECISION = 1e-3
 KNEE_PRECISION = 1e-3
 _LEAST_FLOP = 1e12  # no wall is looked for below this
-_WALL_STEP = 16.0
+_WALL_STEP = 4.0
+_MOST_DP = 4  # degrees of data parallelism among which the fastest run is looked for first
 _PAPER_POINTS = 32  # about as many as the paper's grid has below the wall, for the progress shown
 
 
@@ -96,6 +97,12 @@ class Curve:
         return self.cluster.name
 
     @property
+    def derived(self) -> dict[str, str]:
+        """Numbers behind the curve that no source states, and how each was worked out."""
+        unused = ("device.power", "device.price")
+        return {path: how for path, how in self.cluster.derived.items() if path not in unused}
+
+    @property
     def binding(self) -> str:
         """What binds at the knee, or at the wall where there is no knee before it."""
         return self.knee_binding or self.wall_binding
@@ -140,8 +147,24 @@ def best_point(
 
     `hints` only save time; the score may miss the optimum by the share `tolerance`.
     """
-    workload = scenario.scaling.workload(training_flop)
-    question = Question(
+    question = _question(scenario, cluster, training_flop, tolerance)
+    result = search(question, tuple(hints)) if question else None
+    if question is None or result is None or result.best is None:
+        return None
+    return price_point(scenario, cluster, question.workload, result.best, result.certificate)
+
+
+def _question(
+    scenario: Scenario, cluster: Cluster, training_flop: float, tolerance: float = 0.0
+) -> Question | None:
+    """Return what to search for a run of `training_flop`; None if that is too little for one block."""
+    try:
+        workload = scenario.scaling.workload(training_flop)
+    except InputError as error:
+        if error.field == "training_flop":
+            return None
+        raise
+    return Question(
         cluster=cluster,
         workload=workload,
         how=scenario.how,
@@ -150,10 +173,6 @@ def best_point(
         space=scenario.space,
         tolerance=tolerance,
     )
-    result = search(question, tuple(hints))
-    if result.best is None:
-        return None
-    return price_point(scenario, cluster, workload, result.best, result.certificate)
 
 
 def price_point(
@@ -221,64 +240,92 @@ def _curve(scenario: Scenario, cluster: Cluster, tell: Progress) -> Curve:
 
 
 def find_wall(scenario: Scenario, cluster: Cluster) -> Point:
-    """Return the largest run that ends in time, found to `WALL_PRECISION` by bisection in log compute.
+    """Return the largest run that ends in time, found to `WALL_PRECISION`.
 
-    Whether any strategy ends in time is decided exactly, by bounds or by an example. The strategy
-    returned for the wall itself is such an example, not the one of the highest MFU.
+    Bounds rule runs out that are too large, cheaply, so bisection in log compute on these comes
+    first. Just below what they rule out an example of a run in time is looked for: among the
+    strategies with the most data parallelism, which are the fastest, and failing that among all.
+    Where there is none, the wall is lower, and bisection goes on with searches. The strategy returned
+    is such an example, not the one of the highest MFU.
 
     Raises
     ------
     NoAnswer
-        If no run does.
+        If no run ends in time.
     """
-    below: Point | None = None
-    above, flop = math.inf, max(scenario.from_flop, _LEAST_FLOP)
-    while below is None or above / below.training_flop > 1.0 + WALL_PRECISION:
-        try:
-            point = best_point(scenario, cluster, flop, [below.strategy] if below else (), tolerance=1.0)
-        except InputError:  # too small for a model of one block
-            point = None
-        if point is None:
+    guess = wall(duration=scenario.duration).training_flop
+    least = _bracket(lambda flop: not _ruled_out(scenario, cluster, flop), guess, cluster)
+    if (example := _example(scenario, cluster, least)) is not None:
+        return example
+    least = _bracket(lambda flop: _example(scenario, cluster, flop) is not None, least / 2.0, cluster)
+    example = _example(scenario, cluster, least)
+    if example is None:
+        raise NoAnswer(f"No strategy on any number of {cluster.name} ends any run in time.")
+    return example
+
+
+def _bracket(possible: Callable[[float], bool], start: float, cluster: Cluster) -> float:
+    """Return a compute that is `possible` while one larger by half of `WALL_PRECISION` is not."""
+    below, above, flop = 0.0, math.inf, max(start, _LEAST_FLOP)
+    while not below or above / below > 1.0 + WALL_PRECISION / 2.0:
+        if possible(flop):
+            below = flop
+            flop = flop * _WALL_STEP if math.isinf(above) else math.sqrt(below * above)
+        else:
             above = flop
-        else:
-            below = point
-        if below is None:
-            flop /= _WALL_STEP
-            if flop < _LEAST_FLOP:
-                raise NoAnswer(f"No strategy on any number of {cluster.name} ends any run in time.")
-        else:
-            flop = flop * _WALL_STEP if math.isinf(above) else math.sqrt(below.training_flop * above)
+            flop = math.sqrt(below * above) if below else flop / _WALL_STEP
+        if above < _LEAST_FLOP:
+            raise NoAnswer(f"No strategy on any number of {cluster.name} ends any run in time.")
     return below
+
+
+def _ruled_out(scenario: Scenario, cluster: Cluster, training_flop: float) -> bool:
+    question = _question(scenario, cluster, training_flop)
+    return question is None or ruled_out(question)
+
+
+def _example(scenario: Scenario, cluster: Cluster, training_flop: float) -> Point | None:
+    """Return any run of `training_flop` that ends in time, or None if there is none."""
+    question = _question(scenario, cluster, training_flop, tolerance=1.0)
+    if question is None:
+        return None
+    space = question.space
+    most_dp = tuple(int(p) for p in space.degrees("dp", question.workload)[-_MOST_DP:])
+    one_each = attrs.evolve(space, dp=most_dp or None, microbatches=space.microbatches or 1)
+    for tried in (one_each, space):
+        found = search(attrs.evolve(question, space=tried))
+        if found.best is not None:
+            return price_point(scenario, cluster, question.workload, found.best)
+    return None
 
 
 def find_knee(scenario: Scenario, cluster: Cluster, points: list[Point], threshold: float) -> Point | None:
     """Return the least run whose MFU is below `threshold`, found to `KNEE_PRECISION` between two `points`.
 
     A curve need not fall everywhere: this is the first crossing that `points` show. Where the first
-    of them is below already, it is looked for at less compute.
+    of them is below already, it is looked for at less compute. MFU is taken for a line in log
+    compute, and the interval halved in turn.
     """
     at = next((i for i, point in enumerate(points) if point.mfu < threshold), None)
     if at is None:
         return None
-    knee = points[at]
-    above = points[at - 1] if at else None
+    knee, above = points[at], points[at - 1] if at else None
     while above is None:
-        try:
-            lower = best_point(scenario, cluster, knee.training_flop / 4.0, [knee.strategy])
-        except InputError:  # too small for a model of one block
-            lower = None
+        lower = best_point(scenario, cluster, knee.training_flop / 4.0, [knee.strategy])
         if lower is None:
             return knee
         knee, above = (lower, None) if lower.mfu < threshold else (knee, lower)
+    halve = False
     while knee.training_flop / above.training_flop > 1.0 + KNEE_PRECISION:
-        flop = math.sqrt(knee.training_flop * above.training_flop)
+        span = math.log(knee.training_flop / above.training_flop)
+        part = 0.5 if halve else (above.mfu - threshold) / (above.mfu - knee.mfu)
+        part = min(max(part, 0.25 * KNEE_PRECISION / span), 1.0 - 0.25 * KNEE_PRECISION / span)
+        flop = above.training_flop * math.exp(span * part)
         middle = best_point(scenario, cluster, flop, [above.strategy, knee.strategy])
-        if middle is None or middle.mfu < threshold:
-            knee = middle or knee
-            if middle is None:
-                break
-        else:
-            above = middle
+        if middle is None:
+            return knee
+        knee, above = (middle, above) if middle.mfu < threshold else (knee, middle)
+        halve = not halve
     return knee
 
 

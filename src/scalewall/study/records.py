@@ -34,7 +34,7 @@ def of_curve(curve: Curve) -> dict[str, Any]:
         "wall_flop": curve.wall_flop,
         "wall_binding": curve.wall_binding,
         "binding": curve.binding,
-        "derived": curve.cluster.derived,
+        "derived": curve.derived,
         "points": [of_point(point) for point in curve.points],
     }
 
