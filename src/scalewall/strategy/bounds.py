@@ -219,6 +219,27 @@ def reduction_seconds(
     return bound + waits
 
 
+def beside_blocks(
+    tiers: Sequence[Tier], workload: Workload, family: Families, replicas: Array, how: Assumptions
+) -> tuple[Array, Array]:
+    """Return at least a step's seconds beside its blocks and tensor latency, by schedule (1F1B first).
+
+    With ``dp·pp`` of at least `replicas`, `dp` is at least that over the layers. A pipeline of `pp`
+    stages divides the reduction `R` by as much, and under 1F1B waits at ``pp − 1`` borders, `w` each:
+    ``w·(pp − 1) + R/pp`` is least, ``2·√(w·R) − w``, where ``pp = √(R/w)``, if that is more than 1.
+    With experts, some token moves at every interface anyway.
+    """
+    dp = np.maximum(1.0, replicas / workload.layers)
+    waits = 2.0 * min(tier.latency for tier in tiers) * np.greater(dp, 1)
+    size = how.word * workload.parameters / family.width
+    alone = reduction_seconds(tiers, size, dp, family.room, how) - waits
+    spread = alone / workload.layers
+    border = 2.0 * min(tier.latency for tier in tiers)
+    balanced = np.where(alone > border, 2.0 * np.sqrt(border * alone) - border, alone)
+    free = np.where(family.ep > 1, border * (workload.layers - 1.0) + spread, np.maximum(balanced, spread))
+    return free + waits, spread + waits
+
+
 def exchange_wait(tiers: Sequence[Tier], workload: Workload, pp: Array, ep: Array) -> tuple[Array, Array]:
     """Return at least the latency of a micro-batch's exchanges: a part that is fixed, and a part a chunk.
 

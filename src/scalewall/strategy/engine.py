@@ -142,7 +142,9 @@ class Engine:
         at, dp = (grid.ravel() for grid in np.meshgrid(np.arange(family.width.size), dps))
         some, _, _ = self.bound(family, at, np.full(at.size, float(hint.pp)), dp)
         devices = some.dp * some.pp * family.width[some.family]
-        fits = devices == self.q.devices if self.q.objective == "time" else devices <= self.most_devices
+        fits = devices <= self.most_devices
+        if self.q.objective == "time":
+            fits = fits & (devices == self.q.devices)
         some = some.take(np.flatnonzero(fits))
         for portion in self.promising([some]):
             self.price_portion(family, portion)
@@ -154,31 +156,32 @@ class Engine:
 
         With ``P = dp·m`` micro-batches in all, ``n·step ≥ L·width·P·block(B/(S·P))``, which rises with
         `P`, and ``P ≥ 2·dp·pp`` under zero-bubble. Under 1F1B the same holds for
-        ``P = dp·max(m, pp)``, and the latency is added. `n` is at least what this work takes within
-        the deadline, which is put in again until it settles. And a micro-batch of one token must
-        pass all blocks in time, under zero-bubble twice.
+        ``P = dp·max(m, pp)``, and the latency is added; what goes on beside the blocks is added under
+        both. `n` is at least what this work takes within the deadline, which is put in again until it
+        settles. And a micro-batch of one token must pass all blocks in time, under zero-bubble twice.
         """
         w, q, limit = self.w, self.q, self.q.step_limit * SLACK
-        ways = [(1.0, family.wait)] if "1f1b" in q.space.schedules else []
-        ways += [(2.0, 0.0 * family.wait)] if "zero-bubble" in q.space.schedules else []
-        one_token = w.layers * bounds.block_seconds(family, np.ones(1))
-        in_time = [fill * one_token + wait <= limit for fill, wait in ways]
+        ways = [("1f1b", 0, 1.0, family.wait), ("zero-bubble", 1, 2.0, np.zeros_like(family.wait))]
+        ways = [way for way in ways if way[0] in q.space.schedules]
         n = np.maximum(family.width, w.training_flop / w.steps / self.rate / limit)
         n = np.maximum(n, float(q.devices or 1) if q.objective == "time" else 1.0)
-        work = np.full_like(n, math.inf)
-        rising = np.flatnonzero(np.logical_or.reduce(in_time))
+        sequences = w.batch_tokens / w.sparsity
+        one_token = w.layers * bounds.block_seconds(family, np.ones(1))
+        work, rising = np.full_like(n, math.inf), np.arange(n.size)
         for _ in range(_ROUNDS):
             some, more = family.take(rising), n[rising]
-            sequences = w.batch_tokens / w.sparsity
+            beside = bounds.beside_blocks(self.cluster.tiers, w, some, more / some.width, self.how)
             seconds = []
-            for possible, (fill, wait) in zip(in_time, ways, strict=True):
+            for _, which, fill, wait in ways:
+                fixed = wait[rising] + beside[which]
                 total = np.minimum(fill * more / some.width, sequences)
-                busy = bounds.block_seconds(some, sequences / total)
-                bound = w.layers * some.width * total * busy + more * wait[rising]
-                seconds.append(np.where(possible[rising], bound, math.inf))
+                blocks = w.layers * some.width * total * bounds.block_seconds(some, sequences / total)
+                in_time = fill * one_token[rising] + fixed <= limit
+                seconds.append(np.where(in_time, blocks + more * fixed, math.inf))
             work[rising] = np.minimum.reduce(seconds)
-            n[rising] = np.maximum(more, work[rising] / limit)
             self.bounded += rising.size
+            rising, more = (some[np.isfinite(work[rising])] for some in (rising, more))
+            n[rising] = np.maximum(more, work[rising] / limit)
             rising = rising[n[rising] > more * _SETTLED]
             if not rising.size:
                 break
