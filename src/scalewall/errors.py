@@ -48,6 +48,9 @@ class InputError(ScalewallError, ValueError):
         text = f"The '{field}' must be {must}. Got {shown(got)} instead."
         super().__init__(f"{text} {hint}".rstrip())
 
+    def __reduce__(self) -> tuple[object, ...]:  # so that it comes through from another process
+        return InputError, (self.field, self.must, self.got, self.hint)
+
     def within(self, path: str) -> InputError:
         """Return the same error with `path` put before the field."""
         joint = "" if self.field.startswith("[") else "."
@@ -62,6 +65,9 @@ class InputErrors(InputError):
         first = self.errors[0]
         self.field, self.must, self.got, self.hint = first.field, first.must, first.got, first.hint
         Exception.__init__(self, "\n".join(str(error) for error in self.errors))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return InputErrors, (self.errors,)
 
 
 def shown(value: object, limit: int = 80) -> str:

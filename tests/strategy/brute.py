@@ -23,6 +23,8 @@ from scalewall.strategy.search import Question
 Array = Any
 Layout = tuple[tuple[int, ...], ...]
 """For each tier but the last, what each axis has of it."""
+Way = tuple[int, int, bool]
+"""Micro-batches, chunks a stage, whether zero-bubble."""
 
 PRICED_AT_ONCE = 1 << 14
 
@@ -43,23 +45,32 @@ class Table:
         return len(self.group)
 
 
-def table(question: Question) -> Table | None:
-    """Return all strategies of the question's space, priced; None where there are none."""
-    rows = list(_rows(question))
-    if not rows:
-        return None
+def count(question: Question) -> int:
+    """Return how many strategies the question's space has."""
+    return sum(len(ways) for _, _, ways, _ in _combinations(question))
+
+
+def table(question: Question) -> Table:
+    """Return all strategies of the question's space, of which there must be some, priced."""
+    rows = []
+    for number, totals, ways, layout in _combinations(question):
+        numbers = np.array([(*totals, *way) for way in ways], dtype=float)
+        same = np.array(layout, dtype=float).reshape(1, len(layout), len(AXES))
+        rows.append((np.full(len(ways), number), numbers, np.repeat(same, len(ways), axis=0)))
     group, numbers, layout = (np.concatenate(part) for part in zip(*rows, strict=True))
     totals, (m, v, zero_bubble) = numbers.T[: len(AXES)], numbers.T[len(AXES) :]
     last = totals / layout.prod(axis=1).T
-    degrees = {axis: [*layout[:, :, i].T, last[i]] for i, axis in enumerate(AXES)}
     strategies = Strategies(
-        degrees=degrees, microbatches=m, interleave=v, zero_bubble=zero_bubble.astype(bool)
+        degrees={axis: [*layout[:, :, i].T, last[i]] for i, axis in enumerate(AXES)},
+        microbatches=m,
+        interleave=v,
+        zero_bubble=zero_bubble.astype(bool),
     )
     seconds, allowed = (np.empty(len(group), dtype=kind) for kind in (float, bool))
     for start in range(0, len(group), PRICED_AT_ONCE):
         some = slice(start, start + PRICED_AT_ONCE)
         few = Strategies(
-            degrees={axis: [degree[some] for degree in degrees[axis]] for axis in AXES},
+            degrees={axis: [d[some] for d in strategies.degrees[axis]] for axis in AXES},
             microbatches=m[some],
             interleave=v[some],
             zero_bubble=strategies.zero_bubble[some],
@@ -71,10 +82,8 @@ def table(question: Question) -> Table | None:
     )
 
 
-def best_scores(question: Question, strategies: Table | None) -> list[float]:
+def best_scores(question: Question, strategies: Table) -> list[float]:
     """Return the best scores of the question's answer, of at most `top` different sets of degrees."""
-    if strategies is None:
-        return []
     n, seconds = strategies.devices, strategies.seconds
     fits = strategies.allowed & (seconds <= question.step_limit) & (n <= question.cluster.capacity)
     if question.objective == "mfu":
@@ -92,8 +101,8 @@ def best_scores(question: Question, strategies: Table | None) -> list[float]:
     return [float(s) for s in np.sort(by_group)[: question.top] if math.isfinite(s)]
 
 
-def _rows(question: Question) -> Iterator[tuple[Array, Array, Array]]:
-    """Yield number of the set of degrees, degrees in all with m, v and schedule, and layout of some rows."""
+def _combinations(question: Question) -> Iterator[tuple[int, tuple[int, ...], list[Way], Layout]]:
+    """Yield each set of degrees with its number, under each layout, and in which ways it may run."""
     workload, space = question.workload, question.space
     most = {
         "dp": workload.batch_tokens / workload.sparsity,
@@ -110,17 +119,19 @@ def _rows(question: Question) -> Iterator[tuple[Array, Array, Array]]:
             wanted = [n for n in wanted if workload.layers % n == 0]
         choices.append(wanted)
     layouts = [layout for layout in all_layouts(question.cluster) if _obeys(layout, question)]
+    inner = [[math.prod(tier[i] for tier in layout) for i in range(len(AXES))] for layout in layouts]
+    ways = {
+        (dp, pp): _ways(question, dp, pp)
+        for dp, pp in itertools.product(choices[AXES.index("dp")], choices[AXES.index("pp")])
+    }
     for number, totals in enumerate(itertools.product(*choices)):
-        ways = _ways(question, totals[AXES.index("dp")], totals[AXES.index("pp")])
-        for layout in layouts:
-            inner = [math.prod(tier[i] for tier in layout) for i in range(len(AXES))]
-            if ways and all(total % p == 0 for total, p in zip(totals, inner, strict=True)):
-                numbers = np.array([(*totals, *way) for way in ways], dtype=float)
-                same = np.array(layout, dtype=float).reshape(1, len(layout), len(AXES))
-                yield np.full(len(ways), number), numbers, np.repeat(same, len(ways), axis=0)
+        some = ways[totals[AXES.index("dp")], totals[AXES.index("pp")]]
+        for layout, parts in zip(layouts, inner, strict=True):
+            if some and all(total % part == 0 for total, part in zip(totals, parts, strict=True)):
+                yield number, totals, some, layout
 
 
-def _ways(question: Question, dp: int, pp: int) -> list[tuple[int, int, bool]]:
+def _ways(question: Question, dp: int, pp: int) -> list[Way]:
     """Return every micro-batch count, interleaving and schedule; whether they fit is not asked yet."""
     workload, space = question.workload, question.space
     counts = range(1, int(workload.batch_tokens / workload.sparsity / dp) + 1)

@@ -41,6 +41,7 @@ _FIRST_FAMILIES = 64
 _ROUNDS = 24  # of putting a bound into itself
 _SETTLED = 1.01
 _HINT_REACH = 4
+_SPARE = 0.95  # of the deadline
 _MISSES = 3  # of the deadline in a row, before bisection
 _CELLS = 1 << 14  # array elements priced at once: a few such arrays fit the cache together
 _TENSOR = [AXES.index("tp_model"), AXES.index("tp_ff")]
@@ -48,12 +49,13 @@ _TENSOR = [AXES.index("tp_model"), AXES.index("tp_ff")]
 
 @attrs.frozen(kw_only=True)
 class _Configurations:
-    """Families with `pp`, `dp` and a schedule, as flat arrays, and a bound on each one's score."""
+    """Families with `pp`, `dp` and a schedule, as flat arrays, and bounds on each one's step and score."""
 
     family: Array
     pp: Array
     dp: Array
     zero_bubble: Array
+    seconds: Array
     score: Array
 
     def take(self, at: Array) -> _Configurations:
@@ -200,11 +202,17 @@ class Engine:
             at, pp = np.repeat(some, len(pps)), np.tile(pps, len(some))
             for portion in self.climb(family, at, pp, replicas[at] / pp):
                 found.append(portion)
-                if not math.isfinite(self.best.bar):  # nothing found yet: price a few at once, to have a bar
-                    for few in itertools.islice(self.promising([portion]), 1):
-                        self.price_portion(family, few)
+                self.find_a_bar(family, portion)
         for portion in self.promising(found):
             self.price_portion(family, portion)
+
+    def find_a_bar(self, family: Families, some: _Configurations) -> None:
+        """Price a few configurations if there is no bar yet: first such as have time to spare."""
+        for spare in (_SPARE, 1.0):
+            if not math.isfinite(self.best.bar):
+                early = some.take(np.flatnonzero(some.seconds <= spare * self.q.step_limit))
+                for few in itertools.islice(self.promising([early]), 1):
+                    self.price_portion(family, few)
 
     def promising(self, found: list[_Configurations]) -> Iterator[_Configurations]:
         """Yield `found`, best bounds first, in growing portions, while there is hope."""
@@ -311,7 +319,8 @@ class Engine:
         scores = [np.where(s <= q.step_limit * SLACK, q.score(here.devices, s), math.inf) for s in both]
         twice = {"family": np.tile(at, 2), "pp": np.tile(pp, 2), "dp": np.tile(dp, 2)}
         schedule = np.repeat([False, True], at.size)
-        configurations = _Configurations(**twice, zero_bubble=schedule, score=np.concatenate(scores))
+        bound = {"seconds": np.concatenate(both), "score": np.concatenate(scores)}
+        configurations = _Configurations(**twice, zero_bubble=schedule, **bound)
         return configurations, np.minimum(*both), here.reduction
 
     # 3. Counts ------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import attrs
 import numpy as np
@@ -18,6 +19,8 @@ from scalewall.study.scenario import Scenario
 from scalewall.units import parse, show
 from scalewall.workload import grid
 from scalewall.workload.scaling import Workload
+
+Found = TypeVar("Found")
 
 Progress = Callable[[int, int, str], None]
 """Called with how many points are done, how many there are, and what is being done."""
@@ -34,7 +37,7 @@ it is there because a micro-batch passes the stages one after another, however f
 WALL_PRECISION = 1e-3
 KNEE_PRECISION = 1e-3
 _LEAST_FLOP = 1e12  # no wall is looked for below this
-_WALL_STEP = 4.0
+_WALL_STEP, _NEAR = 2.0, 1.002  # steps of compute in which the wall is looked for, far from it and near
 _MOST_DP = 4  # degrees of data parallelism among which the fastest run is looked for first
 _PAPER_POINTS = 32  # about as many as the paper's grid has below the wall, for the progress shown
 
@@ -254,29 +257,40 @@ def find_wall(scenario: Scenario, cluster: Cluster) -> Point:
         If no run ends in time.
     """
     guess = wall(duration=scenario.duration).training_flop
-    least = _bracket(lambda flop: not _ruled_out(scenario, cluster, flop), guess, cluster)
-    if (example := _example(scenario, cluster, least)) is not None:
-        return example
-    least = _bracket(lambda flop: _example(scenario, cluster, flop) is not None, least / 2.0, cluster)
-    example = _example(scenario, cluster, least)
+    found = _bracket(
+        lambda flop: not _ruled_out(scenario, cluster, flop) or None, guess, math.inf, _WALL_STEP
+    )
+    above = found[0] if found else 0.0
+    example = _example(scenario, cluster, above)
+    if example is None:
+        nearest = _bracket(lambda flop: _example(scenario, cluster, flop), above / _NEAR, above, _NEAR)
+        example = nearest[1] if nearest else None
     if example is None:
         raise NoAnswer(f"No strategy on any number of {cluster.name} ends any run in time.")
     return example
 
 
-def _bracket(possible: Callable[[float], bool], start: float, cluster: Cluster) -> float:
-    """Return a compute that is `possible` while one larger by half of `WALL_PRECISION` is not."""
-    below, above, flop = 0.0, math.inf, max(start, _LEAST_FLOP)
+def _bracket(
+    find: Callable[[float], Found | None], start: float, above: float, step_factor: float
+) -> tuple[float, Found] | None:
+    """Return the largest compute at which `find` finds something, to half of `WALL_PRECISION`, and what.
+
+    Looked for from `start`, up and down in steps that grow, then by halving; nothing is found at `above`.
+    """
+    below, found, flop = 0.0, None, start
     while not below or above / below > 1.0 + WALL_PRECISION / 2.0:
-        if possible(flop):
-            below = flop
-            flop = flop * _WALL_STEP if math.isinf(above) else math.sqrt(below * above)
+        if flop < _LEAST_FLOP:
+            return None
+        if (what := find(flop)) is not None:
+            below, found = flop, what
         else:
             above = flop
-            flop = math.sqrt(below * above) if below else flop / _WALL_STEP
-        if above < _LEAST_FLOP:
-            raise NoAnswer(f"No strategy on any number of {cluster.name} ends any run in time.")
-    return below
+        step_factor = step_factor**1.5
+        if below:
+            flop = below * step_factor if math.isinf(above) else math.sqrt(below * above)
+        else:
+            flop = flop / step_factor
+    return (below, found) if found is not None else None
 
 
 def _ruled_out(scenario: Scenario, cluster: Cluster, training_flop: float) -> bool:

@@ -72,6 +72,6 @@ def _depth_log(scaling: Scaling, logs: dict[str, float], sparsity: float) -> flo
         return scaling.depth.log({**logs, "S": math.log(sparsity), "N": log_n, "D": log_d, "C": log_c})
 
     start, slope = implied(0.0), implied(1.0) - implied(0.0)
-    if slope >= 1.0:
+    if not slope < 1.0 - 1e-9:
         raise InputError("depth_law", "one under which wider models are larger", scaling.depth.text)
     return start / (1.0 - slope)

@@ -100,6 +100,8 @@ class _Parser:
         law = self.product()
         if self.at < len(self.tokens):
             raise self.error(f"'{self.tokens[self.at]}' does not belong there.")
+        if not all(map(math.isfinite, law.exponents.values())) or not 0 < law.coefficient < math.inf:
+            raise self.error("A number in it is too large or too small.")
         return PowerLaw(law.coefficient, law.exponents, text=self.text.strip())
 
     def error(self, hint: str) -> InputError:
@@ -250,10 +252,12 @@ class Scaling:
         InputError
             If the depth law leaves no width that fits, or the model would be less than one block.
         """
+        if not 0 < training_flop < math.inf:
+            raise InputError("training_flop", "a positive number of FLOP", training_flop)
         for sparsity in (self.sparsity, PowerLaw(1.0)):
             low, high = (self._logs(x, training_flop, sparsity) for x in (0.0, 1.0))
             slope = high["residual"] - low["residual"]
-            if not slope > 0:
+            if not slope > 1e-9:
                 raise InputError("depth_law", "one under which wider models are larger", self.depth.text)
             logs = self._logs(-low["residual"] / slope, training_flop, sparsity)
             if logs["S"] >= 0.0:  # a sparsity below one means a dense model
