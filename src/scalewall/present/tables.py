@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from scalewall.hardware.cluster import Cluster
-from scalewall.study.limits import Curve, Limits, Wall
+from scalewall.study.closed_form import Wall
+from scalewall.study.limits import Curve, Limits
 from scalewall.units import YEAR, show
 
 

@@ -41,7 +41,7 @@ _FIRST_FAMILIES = 64
 _ROUNDS = 24  # of putting a bound into itself
 _SETTLED = 1.01
 _HINT_REACH = 4
-_SPARE = 0.95  # of the deadline
+_SPARE, _PROMISE = 0.95, 0.9  # shares of the deadline, and of the best score so far
 _MISSES = 3  # of the deadline in a row, before bisection
 _CELLS = 1 << 14  # array elements priced at once: a few such arrays fit the cache together
 _TENSOR = [AXES.index("tp_model"), AXES.index("tp_ff")]
@@ -202,15 +202,15 @@ class Engine:
             at, pp = np.repeat(some, len(pps)), np.tile(pps, len(some))
             for portion in self.climb(family, at, pp, replicas[at] / pp):
                 found.append(portion)
-                self.find_a_bar(family, portion)
+                self.raise_bar(family, portion)
         for portion in self.promising(found):
             self.price_portion(family, portion)
 
-    def find_a_bar(self, family: Families, some: _Configurations) -> None:
-        """Price a few configurations if there is no bar yet: first such as have time to spare."""
+    def raise_bar(self, family: Families, some: _Configurations) -> None:
+        """Price a few configurations at once if they promise a much better bar: first such as have time to spare."""
         for spare in (_SPARE, 1.0):
-            if not math.isfinite(self.best.bar):
-                early = some.take(np.flatnonzero(some.seconds <= spare * self.q.step_limit))
+            early = some.take(np.flatnonzero(some.seconds <= spare * self.q.step_limit))
+            if early.score.size and early.score.min() < _PROMISE * self.best.bar:
                 for few in itertools.islice(self.promising([early]), 1):
                     self.price_portion(family, few)
 

@@ -10,7 +10,9 @@ import attrs
 from scalewall.cost.assumptions import Assumptions
 from scalewall.hardware.cluster import Cluster
 from scalewall.strategy.search import Certificate
-from scalewall.study.limits import Curve, Limits, Point, Wall
+from scalewall.study.closed_form import Wall
+from scalewall.study.limits import Curve, Limits
+from scalewall.study.points import Point
 from scalewall.study.scenario import Scenario
 from scalewall.workload.scaling import PowerLaw, Scaling
 

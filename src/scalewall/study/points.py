@@ -1,0 +1,153 @@
+"""One point of a curve: the best run of a training compute, what it takes and what binds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+import numpy as np
+
+from scalewall.cost import step
+from scalewall.errors import InputError
+from scalewall.hardware.cluster import Cluster
+from scalewall.strategy.search import Certificate, Question, search
+from scalewall.strategy.space import Strategy
+from scalewall.study.scenario import Scenario
+from scalewall.workload.scaling import Workload
+
+GROUPS = {
+    "arithmetic": ("arithmetic", "padding"),
+    "memory bandwidth": ("memory_bandwidth", "cache_bandwidth"),
+    "network bandwidth": ("network_bandwidth", "data_parallel_bandwidth"),
+    "latency": ("kernel_latency", "network_latency", "data_parallel_latency", "pipeline_bubble"),
+}
+"""What can bind, and the causes of seconds that each gathers. A pipeline's bubble counts as latency:
+it is there because a micro-batch passes the stages one after another, however fast each of them is."""
+
+
+@attrs.frozen(kw_only=True)
+class Point:
+    """The best run of one training compute: how it is parallelised, how long it takes and why."""
+
+    workload: Workload
+    strategy: Strategy
+    mfu: float
+    duration_s: float
+    step_seconds: float
+    seconds_by_cause: dict[str, float]
+    memory_bytes: float
+    binding: str
+    certificate: Certificate | None = None
+
+    @property
+    def training_flop(self) -> float:
+        """Training compute in FLOP."""
+        return self.workload.training_flop
+
+    @property
+    def n_devices(self) -> int:
+        """Number of devices."""
+        return self.strategy.devices
+
+
+def best_point(
+    scenario: Scenario,
+    cluster: Cluster,
+    training_flop: float,
+    hints: Iterable[Strategy] = (),
+    tolerance: float = 0.0,
+) -> Point | None:
+    """Return the best run of `training_flop` on `cluster`, or None if none ends in time.
+
+    `hints` only save time; the score may miss the optimum by the share `tolerance`.
+    """
+    asked = question(scenario, cluster, training_flop, tolerance)
+    result = search(asked, tuple(hints)) if asked else None
+    if asked is None or result is None or result.best is None:
+        return None
+    return price_point(scenario, cluster, asked.workload, result.best, result.certificate)
+
+
+def question(
+    scenario: Scenario, cluster: Cluster, training_flop: float, tolerance: float = 0.0
+) -> Question | None:
+    """Return what to search for a run of `training_flop`; None if that is too little for one block."""
+    try:
+        workload = scenario.scaling.workload(training_flop)
+    except InputError as error:
+        if error.field == "training_flop":
+            return None
+        raise
+    return Question(
+        cluster=cluster,
+        workload=workload,
+        how=scenario.how,
+        duration=scenario.duration,
+        objective=scenario.objective,
+        space=scenario.space,
+        tolerance=tolerance,
+    )
+
+
+def price_point(
+    scenario: Scenario,
+    cluster: Cluster,
+    workload: Workload,
+    strategy: Strategy,
+    certificate: Certificate | None = None,
+) -> Point:
+    """Return what a run of `workload` under `strategy` takes."""
+    parts = step.parts(cluster, workload, strategy.arrays, scenario.how)
+    seconds = float(parts.seconds[0])
+    causes = step.seconds_by_cause(cluster, workload, parts)
+    by_cause = {cause: float(np.ravel(time)[0]) for cause, time in causes.items()}
+    mfu = float(step.mfu(cluster, workload, strategy.devices, seconds, scenario.how))
+    return Point(
+        workload=workload,
+        strategy=strategy,
+        mfu=mfu,
+        duration_s=seconds * workload.steps,
+        step_seconds=seconds,
+        seconds_by_cause=by_cause,
+        memory_bytes=float(np.ravel(step.memory_bytes(workload, strategy.arrays.degrees, scenario.how))[0]),
+        binding=binding(by_cause, mfu >= scenario.threshold * cluster.device.sustained),
+        certificate=certificate,
+    )
+
+
+def binding(seconds_by_cause: dict[str, float], efficient: bool) -> str:
+    """Return which of `GROUPS` binds: arithmetic while a run is efficient, else the costliest other one."""
+    if efficient:
+        return "arithmetic"
+    costs = {group: sum(seconds_by_cause[c] for c in causes) for group, causes in GROUPS.items()}
+    return max((group for group in costs if group != "arithmetic"), key=costs.__getitem__)
+
+
+def trace(
+    scenario: Scenario, cluster: Cluster, computes: Sequence[float], known: Iterable[Point] = ()
+) -> Iterator[tuple[int, Point | None]]:
+    """Yield the place and the best run of each of `computes`, coarse first: ends and middles, then between.
+
+    So a curve can be drawn early and refined. Runs that are `known`, and those found on the way,
+    serve as hints; a compute that is known already is not searched again. Hints only save time.
+    """
+    done = {point.training_flop: point for point in known}
+    for place in coarse_first(len(computes)):
+        flop = float(computes[place])
+        if flop not in done:
+            near = sorted(done, key=lambda other: abs(np.log(other / flop)))[:2]
+            point = best_point(scenario, cluster, flop, [done[other].strategy for other in near])
+            if point is None:
+                yield place, None
+                continue
+            done[flop] = point
+        yield place, done[flop]
+
+
+def coarse_first(n: int) -> list[int]:
+    """Return the whole numbers below `n`: the last and the first, then every middle of what is there."""
+    order, gap = [n - 1, 0] if n > 1 else [0], n - 1
+    while gap > 1:
+        gap = (gap + 1) // 2
+        order += [place for place in range(0, n - 1, gap) if place not in set(order)]
+    return order
