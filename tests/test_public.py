@@ -12,7 +12,8 @@ import pytest
 
 import scalewall
 from scalewall.hardware.cluster import Cluster
-from scalewall.study.limits import Limits, Wall
+from scalewall.study.closed_form import Wall
+from scalewall.study.limits import Limits
 from tests.study.answers import write_quick
 
 PUBLIC = ["InputError", "InputErrors", "NoAnswer", "ScalewallError", "hardware", "limits", "wall"]

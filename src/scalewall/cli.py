@@ -6,6 +6,7 @@ import json as json_format
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,8 @@ from scalewall.errors import InputError, ScalewallError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from scalewall.study.scenario import Scenario
+
 app = App(
     name="scalewall",
     help="How large an AI training run can get on given hardware, how to parallelise it, and what binds.",
@@ -23,9 +26,7 @@ app = App(
     version_flags=["--version"],
 )
 
-# size: an option takes a line of the signature, and two of the docstring that is its help.
-
-Plain = Annotated[str | None, Parameter(negative="")]
+Word = Annotated[str | None, Parameter(negative="")]
 Runs = Annotated[str | None, Parameter(group=Group("How runs scale", sort_key=1))]
 Range = Annotated[str | None, Parameter(group=Group("Where to look", sort_key=2))]
 Lock = Annotated[str | None, Parameter(group=Group("Fixing parts of the strategy", sort_key=3))]
@@ -33,42 +34,13 @@ _SHOW = Group("What to show", sort_key=4)
 Flag = Annotated[bool, Parameter(negative="", show_default=False, group=_SHOW)]
 Json = Annotated[Flag, Parameter(name="--json")]
 File = Annotated[Path | None, Parameter(group=_SHOW)]
+Several = Annotated[list[str] | None, Parameter(negative="")]
 
 
-@app.command
-def limits(
-    *,
-    hardware: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
-    preset: Plain = None,
-    scenario: Path | None = None,
-    duration: Runs = None,
-    batch_law: Runs = None,
-    depth_law: Runs = None,
-    sparse: Annotated[Flag, Parameter(group=Group("How runs scale", sort_key=1))] = False,
-    sparsity_law: Runs = None,
-    tokens_per_parameter: Runs = None,
-    threshold: Runs = None,
-    set_: Annotated[
-        list[str] | None, Parameter(name="--set", negative="", group=Group("How runs scale", sort_key=1))
-    ] = None,
-    from_: Annotated[Range, Parameter(name="--from")] = None,
-    to: Range = None,
-    points: Range = None,
-    objective: Range = None,
-    dp: Lock = None,
-    tp_model: Lock = None,
-    tp_ff: Lock = None,
-    pp: Lock = None,
-    ep: Lock = None,
-    microbatches: Lock = None,
-    interleave: Lock = None,
-    schedule: Lock = None,
-    json: Json = False,
-    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
-    figure: File = None,
-    explain: Flag = False,
-) -> None:
-    """How far training scales: MFU against training compute, the knee, and the latency wall.
+@Parameter(name="*")
+@dataclass(kw_only=True)
+class Asked:
+    """What every question about scaling may say.
 
     Parameters
     ----------
@@ -94,14 +66,6 @@ def limits(
         Share of the sustained MFU below which utilisation has fallen (default 0.8).
     set_
         Any other assumption, as NAME=VALUE; 'scalewall assumptions' lists them.
-    from_
-        Least training compute, FLOP (default 1e24).
-    to
-        Most training compute, FLOP (default: the wall).
-    points
-        Points of the curve (default 31).
-    objective
-        mfu: the highest utilisation (default); devices: the smallest cluster.
     dp
         Data-parallel degree, or several such as 8,16.
     tp_model
@@ -118,6 +82,71 @@ def limits(
         Chunks a pipeline stage.
     schedule
         1f1b or zero-bubble.
+    layout
+        Degree of an axis within the scale-up domain (and further tiers), as AXIS=DEGREES: tp_ff=8.
+    """
+
+    hardware: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
+    preset: Word = None
+    scenario: Path | None = None
+    duration: Runs = None
+    batch_law: Runs = None
+    depth_law: Runs = None
+    sparse: Annotated[Flag, Parameter(group=Group("How runs scale", sort_key=1))] = False
+    sparsity_law: Runs = None
+    tokens_per_parameter: Runs = None
+    threshold: Runs = None
+    set_: Annotated[Several, Parameter(name="--set", group=Group("How runs scale", sort_key=1))] = None
+    dp: Lock = None
+    tp_model: Lock = None
+    tp_ff: Lock = None
+    pp: Lock = None
+    ep: Lock = None
+    microbatches: Lock = None
+    interleave: Lock = None
+    schedule: Lock = None
+    layout: Annotated[Several, Parameter(group=Group("Fixing parts of the strategy", sort_key=3))] = None
+
+    def read(self, **more: Any) -> Scenario:
+        """Return the scenario, with `more` words of a command's own."""
+        from scalewall.study import scenario as scenarios
+
+        words = {name: value for name, value in vars(self).items() if value}
+        pairs = _pairs("set", words.pop("set_", None))
+        settings = {
+            name: {"true": True, "false": False}.get(value.lower(), value) for name, value in pairs.items()
+        }
+        layout = _pairs("layout", words.pop("layout", None))
+        file = words.pop("scenario", None)
+        words |= settings | ({"layout": layout} if layout else {}) | more
+        return scenarios.from_toml(file, **words) if file else scenarios.scenario(**words)
+
+
+@app.command
+def limits(
+    *,
+    asked: Asked | None = None,
+    from_: Annotated[Range, Parameter(name="--from")] = None,
+    to: Range = None,
+    points: Range = None,
+    objective: Range = None,
+    json: Json = False,
+    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
+    figure: File = None,
+    explain: Flag = False,
+) -> None:
+    """How far training scales: MFU against training compute, the knee, and the latency wall.
+
+    Parameters
+    ----------
+    from_
+        Least training compute, FLOP (default 1e24).
+    to
+        Most training compute, FLOP (default: the wall).
+    points
+        Points of the curve (default 31).
+    objective
+        mfu: the highest utilisation (default); devices: the smallest cluster.
     json
         Print one JSON document instead of a table.
     output
@@ -127,20 +156,16 @@ def limits(
     explain
         Say what the search did to be sure of every optimum.
     """
-    words = {name: value for name, value in locals().items() if name not in _NOT_WORDS and value}
-    renamed = {"from_": "from_flop", "to": "to_flop"}
-    words = {renamed.get(name, name): value for name, value in words.items()} | _settings(set_)
     from scalewall.present import files, tables
     from scalewall.study import limits as study
     from scalewall.study import records
-    from scalewall.study import scenario as scenarios
 
     for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
         if path is not None:
             files.check_path(path, field, endings)
-    asked = scenarios.from_toml(scenario, **words) if scenario else scenarios.scenario(**words)
+    scenario = (asked or Asked()).read(from_flop=from_, to_flop=to, points=points, objective=objective)
     with _progress() as tell:
-        answer = study.limits(asked, tell)
+        answer = study.limits(scenario, tell)
     if output is not None:
         files.write_limits(answer, output)
     if figure is not None:
@@ -153,7 +178,44 @@ def limits(
         tables.show_limits(_console(), answer, explain)
 
 
-_NOT_WORDS = {"scenario", "set_", "json", "output", "figure", "explain"}
+@app.command
+def best(
+    training_flop: str,
+    /,
+    *,
+    asked: Asked | None = None,
+    devices: Range = None,
+    top: Range = None,
+    objective: Range = None,
+    json: Json = False,
+    explain: Flag = False,
+) -> None:
+    """The best strategies for one training compute, and where a step's time goes.
+
+    Parameters
+    ----------
+    training_flop
+        Training compute, such as 1e28.
+    devices
+        Number of devices: the fastest strategies on just as many.
+    top
+        How many strategies of different degrees to show (default 5).
+    objective
+        mfu: the highest utilisation (default); devices: the smallest cluster.
+    json
+        Print one JSON document instead of a table.
+    explain
+        Say what the search did to be sure.
+    """
+    from scalewall.present import tables
+    from scalewall.study import points, records
+
+    scenario = (asked or Asked()).read(objective=objective)
+    found = points.best_points(scenario, training_flop, devices=devices, top=top or "5")
+    if json:
+        _print_json(records.of_best(scenario, found))
+    else:
+        tables.show_best(_console(), found, explain)
 
 
 @app.command
@@ -200,7 +262,7 @@ def wall(
 
 
 @app.command
-def hardware(name: str | None = None, /, *, preset: Plain = None, json: Json = False) -> None:
+def hardware(name: str | None = None, /, *, preset: Word = None, json: Json = False) -> None:
     """The hardware catalogue, or one entry with the unit and source of every number.
 
     Parameters
@@ -272,15 +334,15 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _settings(pairs: list[str] | None) -> dict[str, Any]:
-    """Return what ``--set NAME=VALUE`` says; true and false are truth values."""
-    words: dict[str, Any] = {}
-    for pair in pairs or []:
-        name, equals, value = pair.partition("=")
-        if not (name and equals and value):
-            raise InputError("set", "of the form NAME=VALUE", pair)
-        words[name.strip()] = {"true": True, "false": False}.get(value.strip().lower(), value.strip())
-    return words
+def _pairs(field: str, texts: list[str] | None) -> dict[str, str]:
+    """Return what texts of the form NAME=VALUE say."""
+    pairs: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise InputError(field, "of the form NAME=VALUE", text)
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
 def _complain(text: str) -> None:

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from scalewall.present import figures
-from scalewall.study import limits as study
+from scalewall.study import closed_form
 from scalewall.study.limits import Limits
 from tests.study.answers import papers_answer, searched
 
@@ -70,7 +70,7 @@ def test_the_knee_and_the_wall_are_marked() -> None:
 
 def test_no_knee_no_mark() -> None:
     (curve,) = papers_answer().curves
-    without = attrs.evolve(papers_answer(), curves=(attrs.evolve(curve, knee_flop=None, knee_binding=None),))
+    without = attrs.evolve(papers_answer(), curves=(attrs.evolve(curve, knee=None),))
     figure = figures.limits_figure(without)
     assert not marks(figure, "knee")
     assert "no knee" in lines(figure)[0].name
@@ -78,7 +78,7 @@ def test_no_knee_no_mark() -> None:
 
 def test_the_closed_form_is_drawn_at_its_value() -> None:
     answer = papers_answer()
-    flop = study.wall(duration=answer.scenario.duration).training_flop
+    flop = closed_form.wall(duration=answer.scenario.duration).training_flop
     figure = figures.limits_figure(answer)
     assert [shape.x0 for shape in figure.layout.shapes] == [flop]
     assert any(a.text == "closed form 1.6e31" for a in figure.layout.annotations)

@@ -12,8 +12,7 @@ from rich.console import Console
 from scalewall.hardware import catalogue
 from scalewall.hardware.cluster import Cluster
 from scalewall.present import tables
-from scalewall.study import limits as study
-from scalewall.study import records
+from scalewall.study import closed_form, records
 from scalewall.study.limits import Curve, Limits
 from tests.study.answers import PAPER, papers_answer, searched
 
@@ -65,7 +64,7 @@ def test_expert_parallelism_has_a_column_only_where_there_is_some() -> None:
 
 def test_no_knee_is_said() -> None:
     (curve,) = papers_answer().curves
-    without = attrs.evolve(curve, knee_flop=None, knee_binding=None)
+    without = attrs.evolve(curve, knee=None)
     (line, *_) = tables.summary(without, papers_answer())
     assert line.startswith("Knee: none before the wall")
 
@@ -217,7 +216,7 @@ def test_the_assumptions() -> None:
 
 def test_the_closed_form() -> None:
     console = Console(file=io.StringIO(), width=200, highlight=False)
-    tables.show_wall(console, study.wall(duration="100 days"))
+    tables.show_wall(console, closed_form.wall(duration="100 days"))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     for fact in ("4e+14 parameters", "1.92e+31 FLOP", "4e+06 tokens", "120 blocks", "9 µs"):
         assert fact in text

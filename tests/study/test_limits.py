@@ -13,7 +13,7 @@ import pytest
 from scalewall.errors import InputError, NoAnswer
 from scalewall.strategy import paper
 from scalewall.study import limits as study
-from scalewall.study.limits import GROUPS
+from scalewall.study.points import GROUPS
 from scalewall.study.scenario import scenario
 from tests.study.answers import PAPER, papers, published, remembering
 

@@ -12,8 +12,7 @@ import pytest
 from scalewall.cost.assumptions import Assumptions
 from scalewall.errors import InputError
 from scalewall.hardware import catalogue
-from scalewall.study import limits as study
-from scalewall.study import records
+from scalewall.study import closed_form, records
 from scalewall.study.scenario import scenario
 from tests.study.answers import PAPER, papers_answer, searched, write_quick
 
@@ -79,7 +78,7 @@ def test_a_search_that_discards_nothing_has_no_best_discarded() -> None:
 
 def test_no_knee_is_null() -> None:
     answer = searched()
-    without = attrs.evolve(answer.curves[0], knee_flop=None, knee_binding=None)
+    without = attrs.evolve(answer.curves[0], knee=None)
     record = as_json(records.of_curve(without))
     assert (record["knee_flop"], record["knee_binding"]) == (None, None)
     assert record["binding"] == record["wall_binding"]
@@ -152,7 +151,7 @@ def test_every_assumption_is_a_word_that_a_scenario_takes() -> None:
 
 
 def test_the_document_of_the_closed_form() -> None:
-    record = as_json(records.of_wall(study.wall(duration="100 days")))
+    record = as_json(records.of_wall(closed_form.wall(duration="100 days")))
     assert record["parameters"] == pytest.approx(4e14)
     assert record["training_flop"] == pytest.approx(1.92e31)
     assert {"latency", "layers", "batch", "duration"} <= set(record)

@@ -12,7 +12,8 @@ import pytest
 from scalewall.errors import InputError, NoAnswer
 from scalewall.hardware.cluster import Cluster
 from scalewall.study import limits as study
-from scalewall.study.limits import Curve, best_point
+from scalewall.study.limits import Curve
+from scalewall.study.points import best_point
 from scalewall.study.scenario import Scenario, scenario
 from tests.study.answers import PAPER, published, searched, write_quick
 

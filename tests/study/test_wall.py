@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scalewall.errors import InputError
-from scalewall.study.limits import wall
+from scalewall.study.closed_form import wall
 from scalewall.units import YEAR
 
 

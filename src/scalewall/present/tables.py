@@ -14,6 +14,7 @@ from rich.text import Text
 from scalewall.hardware.cluster import Cluster
 from scalewall.study.closed_form import Wall
 from scalewall.study.limits import Curve, Limits
+from scalewall.study.points import Point
 from scalewall.units import YEAR, show
 
 
@@ -30,16 +31,21 @@ def show_limits(console: Console, answer: Limits, explain: bool = False) -> None
 
 def limits_table(curve: Curve) -> Table:
     """Return a curve as a table, one row a training compute."""
-    table = Table(
-        title=f"{curve.hardware}: {curve.cluster.title}", title_justify="left", box=None, pad_edge=False
-    )
+    table = points_table(curve.points, curve.threshold_mfu)
+    table.title, table.title_justify = f"{curve.hardware}: {curve.cluster.title}", "left"
+    return table
+
+
+def points_table(points: Sequence[Point], threshold_mfu: float = 0.0) -> Table:
+    """Return points as a table, one row each; those far below the threshold are dim."""
+    table = Table(box=None, pad_edge=False)
     columns = ["FLOP", "MFU", "devices", "months", "dp", "tp", "pp"]
-    sparse = any(p.strategy.ep > 1 for p in curve.points)
+    sparse = any(p.strategy.ep > 1 for p in points)
     columns += ["ep"] if sparse else []
     columns += ["micro-batches", "chunks", "schedule", "binds"]
     for name in columns:
         table.add_column(name, justify="left" if name in {"schedule", "binds"} else "right", no_wrap=True)
-    for point in curve.points:
+    for point in points:
         s = point.strategy
         cells = [
             f"{point.training_flop:.2e}",
@@ -55,10 +61,38 @@ def limits_table(curve: Curve) -> Table:
             s.schedule,
             point.binding,
         ]
-        style = (
-            None if point.mfu >= curve.threshold_mfu else "dim" if point.mfu < curve.threshold_mfu / 2 else ""
-        )
-        table.add_row(*cells, style=style)
+        table.add_row(*cells, style="dim" if point.mfu < threshold_mfu / 2 else None)
+    return table
+
+
+def show_best(console: Console, found: Mapping[str, Sequence[Point]], explain: bool = False) -> None:
+    """Print the best strategies for one training compute by device, and where a step's time goes."""
+    for name, points in found.items():
+        table = points_table(points)
+        table.title, table.title_justify = name, "left"
+        console.print(table)
+        console.print(causes_table(points))
+        if explain and (c := points[0].certificate) is not None:
+            console.print(
+                Text(
+                    f"Of {c.space:.3g} strategies {c.priced:,} were priced and the rest ruled out by "
+                    f"{c.bounded:,} bounds."
+                )
+            )
+        console.print()
+
+
+def causes_table(points: Sequence[Point]) -> Table:
+    """Return where the time of a step goes, one column a strategy in their order."""
+    table = Table(title="where a step's time goes", title_justify="left", box=None, pad_edge=False)
+    table.add_column("cause")
+    for i in range(len(points)):
+        table.add_column(f"{i + 1}", justify="right")
+    table.add_row("step", *(show(p.step_seconds, "s", 3) for p in points))
+    for cause in points[0].seconds_by_cause:
+        shares = [p.seconds_by_cause[cause] / p.step_seconds for p in points]
+        if max(shares) > 5e-5:
+            table.add_row(cause.replace("_", " "), *(f"{share:.2%}" for share in shares))
     return table
 
 

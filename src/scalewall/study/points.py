@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 import numpy as np
 
 from scalewall.cost import step
-from scalewall.errors import InputError
+from scalewall.errors import InputError, NoAnswer
 from scalewall.hardware.cluster import Cluster
+from scalewall.schema import whole
 from scalewall.strategy.search import Certificate, Question, search
 from scalewall.strategy.space import Strategy
 from scalewall.study.scenario import Scenario
+from scalewall.units import parse, show
 from scalewall.workload.scaling import Workload
+
+MOST_TOP = 1000
 
 GROUPS = {
     "arithmetic": ("arithmetic", "padding"),
@@ -66,6 +71,53 @@ def best_point(
     if asked is None or result is None or result.best is None:
         return None
     return price_point(scenario, cluster, asked.workload, result.best, result.certificate)
+
+
+def best_points(
+    scenario: Scenario, training_flop: float | str, *, devices: float | str | None = None, top: int | str = 5
+) -> dict[str, list[Point]]:
+    """Return by device the best runs of `training_flop`, of different degrees, best first.
+
+    Parameters
+    ----------
+    scenario
+        What is asked.
+    training_flop
+        Training compute in FLOP, or a text of it.
+    devices
+        If given, the fastest runs on just as many devices, deadline or not.
+    top
+        How many.
+
+    Raises
+    ------
+    NoAnswer
+        If no strategy on a device ends in time.
+    """
+    flop = parse(training_flop, "FLOP", "training_flop")
+    if not 0 < flop < math.inf:
+        raise InputError("training_flop", "a positive number of FLOP", training_flop)
+    count = whole(top, "top", 1, MOST_TOP)
+    number = None if devices is None else int(parse(devices, "1", "devices"))
+    if number is not None and number < 1:
+        raise InputError("devices", "a whole number of at least 1", devices)
+    found: dict[str, list[Point]] = {}
+    for cluster in scenario.clusters:
+        asked = question(scenario, cluster, flop)
+        if asked is None:
+            raise InputError("training_flop", "enough for a model of one block", training_flop)
+        if number is not None:
+            asked = attrs.evolve(asked, objective="time", devices=number, duration=math.inf)
+        result = search(attrs.evolve(asked, top=count))
+        if not result.strategies:
+            where = f"{number:,} {cluster.name}" if number else f"any number of {cluster.name}"
+            when = "" if number else f" within {show(scenario.duration, 's')}"
+            raise NoAnswer(f"No strategy on {where} ends a run of {flop:.3g} FLOP{when}.")
+        found[cluster.name] = [
+            price_point(scenario, cluster, asked.workload, strategy, result.certificate)
+            for strategy in result.strategies
+        ]
+    return found
 
 
 def question(

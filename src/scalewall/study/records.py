@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -63,6 +64,12 @@ def of_point(point: Point) -> dict[str, Any]:
         "batch_tokens": w.batch_tokens,
         "certificate": of_certificate(point.certificate),
     }
+
+
+def of_best(scenario: Scenario, found: Mapping[str, Sequence[Point]]) -> dict[str, Any]:
+    """Return the document of `scalewall best`."""
+    answers = [{"hardware": name, "points": [of_point(p) for p in points]} for name, points in found.items()]
+    return {"scenario": scenario.as_dict(), "best": answers}
 
 
 def of_certificate(certificate: Certificate | None) -> dict[str, Any] | None:

@@ -124,8 +124,9 @@ _INSIDE: Mapping[str, tuple[str, str]] = {
     **{name: ("scaling", name) for name in ("tokens_per_parameter", "ff_ratio")},
     **{f"{law}_law": ("scaling", law) for law in ("batch", "depth", "sparsity")},
     **{a.name: ("how", a.name) for a in attrs.fields(Assumptions)},
-    **{a.name: ("space", a.name) for a in attrs.fields(Space)},
+    **{a.name: ("space", a.name) for a in attrs.fields(Space) if a.name not in {"schedules", "inner"}},
     "schedule": ("space", "schedules"),
+    "layout": ("space", "inner"),
 }
 """Where in a scenario's tables the words stand that a call or a command uses."""
 
@@ -140,7 +141,7 @@ def scenario(**words: Any) -> Scenario:
         ``from_flop``, ``to_flop``, ``points``; ``batch_law``, ``depth_law``, ``sparsity_law``,
         ``sparse``, ``tokens_per_parameter``, ``ff_ratio``; fixed parts of strategies (``dp``,
         ``tp_model``, ``tp_ff``, ``pp``, ``ep``, ``microbatches``, ``interleave``, ``schedule``,
-        ``inner``); any field of `Assumptions`; or the tables ``scaling``, ``how`` and ``space``
+        ``layout``); any field of `Assumptions`; or the tables ``scaling``, ``how`` and ``space``
         themselves. Quantities may be text with units.
 
     Raises
@@ -194,9 +195,10 @@ def _unknown_hardware(tables: Mapping[str, Any]) -> list[InputError]:
 
 
 def _in_the_callers_words(fault: InputError) -> InputError:
-    for word, (table, field) in _INSIDE.items():
-        if fault.field == f"{table}.{field}":
-            return InputError(word, fault.must, fault.got, fault.hint)
+    for word, path in _INSIDE.items():
+        here = ".".join(path)
+        if fault.field == here or fault.field.startswith(f"{here}."):
+            return InputError(word + fault.field.removeprefix(here), fault.must, fault.got, fault.hint)
     return fault
 
 
