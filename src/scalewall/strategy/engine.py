@@ -207,7 +207,7 @@ class Engine:
             self.price_portion(family, portion)
 
     def raise_bar(self, family: Families, some: _Configurations) -> None:
-        """Price a few configurations now if they promise a much better bar, first those with time to spare."""
+        """Price a few configurations now if they promise a far better bar: with time to spare first."""
         for spare in (_SPARE, 1.0):
             early = some.take(np.flatnonzero(some.seconds <= spare * self.q.step_limit))
             if early.score.size and early.score.min() < _PROMISE * self.best.bar:

@@ -135,12 +135,12 @@ class Space:
         for schedule in self.schedules or ("",):
             if schedule not in SCHEDULES:
                 raise InputError(
-                    "schedule", f"one of {', '.join(SCHEDULES)}", schedule, nearest(schedule, SCHEDULES)
+                    "schedules", f"one of {', '.join(SCHEDULES)}", schedule, nearest(schedule, SCHEDULES)
                 )
         for axis in self.inner:
             if axis not in AXES:
                 raise InputError(
-                    "layout", f"a table with keys of {', '.join(AXES)}", axis, nearest(axis, AXES)
+                    "inner", f"a table with keys of {', '.join(AXES)}", axis, nearest(axis, AXES)
                 )
 
     def degrees(self, axis: str, workload: Workload) -> Array:
