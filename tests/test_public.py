@@ -75,10 +75,10 @@ def test_python_says_what_the_commands_say(tmp_path: Path) -> None:
     assert isinstance(answer, Limits)
     assert [c.hardware for c in answer.curves] == ["quick"]
     assert len(answer.curves[0].points) == 2
-    cluster = scalewall.hardware(path)
+    cluster = scalewall.load_hardware(path)
     assert isinstance(cluster, Cluster)
     assert cluster == answer.curves[0].cluster
-    assert scalewall.hardware("h100-sxm", "epoch-2024").device.sustained == 0.7
+    assert scalewall.load_hardware("h100-sxm", "epoch-2024").device.sustained == 0.7
     wall = scalewall.wall(duration="100 days")
     assert isinstance(wall, Wall)
     assert wall.parameters == pytest.approx(4e14)
@@ -90,7 +90,7 @@ def test_python_raises_what_the_commands_complain_of() -> None:
     with pytest.raises(scalewall.InputError, match="duration"):
         scalewall.limits(duration=0)
     with pytest.raises(scalewall.InputError):
-        scalewall.hardware("nope")
+        scalewall.load_hardware("nope")
     with pytest.raises(TypeError):
         scalewall.wall(speed=3)
 
@@ -103,7 +103,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
 
 def test_the_package_is_typed_and_needs_no_particular_folder(tmp_path: Path) -> None:
     assert (Path(scalewall.__file__).parent / "py.typed").is_file()
-    code = "import scalewall; print(scalewall.hardware('h100-sxm').name)"
+    code = "import scalewall; print(scalewall.load_hardware('h100-sxm').name)"
     environment = {**os.environ, "HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True

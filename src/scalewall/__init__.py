@@ -21,8 +21,8 @@ __all__ = [
     "InputErrors",
     "NoAnswer",
     "ScalewallError",
-    "hardware",
     "limits",
+    "load_hardware",
     "wall",
 ]
 
@@ -68,7 +68,7 @@ def wall(**words: Any) -> Wall:
     return closed_form.wall(**words)
 
 
-def hardware(name: str, preset: str | None = None) -> Cluster:
+def load_hardware(name: str, preset: str | None = None) -> Cluster:
     """Return the catalogue's entry called `name`, or the one in the TOML file at that path."""
     from scalewall.hardware import catalogue
 

@@ -146,7 +146,7 @@ def _network(
     """Return a block's network seconds a token that overlap with arithmetic, and those that do not."""
     tensor = block.tensor_bytes(workload.block, degrees, how, workload.whole)
     exchange = block.exchange_bytes(workload.block, degrees, interleave, workload.layers, how)
-    hidden: list[Array] = [0.0] * len(cluster.tiers)
+    hidden: list[Array] = [0.0 * how.word] * len(cluster.tiers)  # no bytes
     exposed = list(hidden)
     for sent, overlaps in ((tensor, how.overlap_tensor), (exchange, how.overlap_exchange)):
         lane = hidden if overlaps else exposed

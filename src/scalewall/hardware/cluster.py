@@ -46,7 +46,8 @@ class Source:
 class Cluster:
     """A device and the tiers of network that join many of it, innermost first.
 
-    `sources` maps the path of a field (``memory_bandwidth``, ``tiers[0].latency``, ``peak.bf16``)
+    `sources` maps the path of a field (``device.memory_bandwidth``, ``tiers[0].latency``,
+    ``device.peak.bf16``)
     to where its number comes from.
     """
 

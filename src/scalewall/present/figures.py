@@ -26,7 +26,7 @@ def limits_figure(answer: Limits) -> Any:
     """Return MFU against training compute for every device, over how each kind of parallelism scales.
 
     The knee is marked by a ring and a line, the wall by a cross and a line; the closed form of the
-    wall by a grey band's edge. Hovering shows the strategy and what binds.
+    wall by a dotted line. Hovering shows the strategy and what binds.
     """
     from plotly.subplots import make_subplots
 

@@ -25,7 +25,7 @@ def show_limits(console: Console, answer: Limits, explain: bool = False) -> None
         for line in summary(curve, answer):
             console.print(Text(line))
         if explain:
-            console.print(explanation(curve))
+            console.print(explanation(curve, answer.scenario.objective))
         console.print()
 
 
@@ -111,7 +111,7 @@ def summary(curve: Curve, answer: Limits) -> Iterator[str]:
         yield f"  ('scalewall hardware {curve.hardware}' says how.)"
 
 
-def explanation(curve: Curve) -> RenderableType:
+def explanation(curve: Curve, objective: str = "mfu") -> RenderableType:
     """Return what the search did at every point to be sure of its optimum."""
     table = Table(title="How sure: strategies in the space, bounded, priced", title_justify="left", box=None)
     for name in ("FLOP", "in the space", "bounds", "priced", "best discarded over best"):
@@ -122,7 +122,8 @@ def explanation(curve: Curve) -> RenderableType:
             return Text(
                 "Every strategy of the paper's space was priced on every cluster up to the one shown."
             )
-        gap = c.best_discarded / (point.n_devices * point.step_seconds)
+        best = point.n_devices * (point.step_seconds if objective == "mfu" else 1.0)
+        gap = c.best_discarded / best
         shown = "nothing discarded" if math.isinf(gap) else f"{gap:.6f}"
         table.add_row(
             f"{point.training_flop:.2e}", f"{c.space:.2e}", f"{c.bounded:,}", f"{c.priced:,}", shown

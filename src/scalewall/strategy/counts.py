@@ -40,7 +40,8 @@ class Portion:
         self.sequences = w.batch_tokens / (w.sparsity * dp)
         most_v = np.where(pp > 1, np.floor(w.layers / pp), 1.0)
         first = np.full_like(pp, space.microbatches or 1.0)
-        last = np.minimum(np.floor(self.sequences), space.microbatches or math.inf)
+        # Not rounded down yet: bounds compare different `dp` at equal ``dp·m``, where `m` is real.
+        last = np.minimum(self.sequences, space.microbatches or math.inf)
         none = -np.ones_like(pp)
         zero_bubble = "zero-bubble" in space.schedules and space.interleave in (None, 1)
         self.first_1f1b, self.first_zero_bubble = first, np.maximum(first, 2.0 * pp)
@@ -116,9 +117,10 @@ class Counts:
         """
         q, here = self.portion.question, self.portion
         only_least = not q.workload.whole and not q.how.overlap_data
-        last = here.first_zero_bubble if only_least else here.last_zero_bubble
-        last = np.where(here.first_zero_bubble <= here.last_zero_bubble, last, here.last_zero_bubble)
-        return np.where(self.zero_bubble, last, here.last_1f1b)
+        last = np.floor(here.last_zero_bubble)
+        if only_least:
+            last = np.minimum(last, here.first_zero_bubble)
+        return np.where(self.zero_bubble, last, np.floor(here.last_1f1b))
 
     def seconds(self, m: Array, joint: bool) -> Array:
         """Return at least the seconds of a step with `m` micro-batches.

@@ -25,8 +25,8 @@ from scalewall.workload.scaling import Workload
 MICROBATCH_COUNTS = 4
 TP_FF_SPAN = 4
 
+# dp, tp_model, tp_ff, pp, ep, micro-batches, interleave, whether zero-bubble
 Row = tuple[int, int, int, int, int, int, int, bool]
-"""dp, tp_model, tp_ff, pp, ep, micro-batches, interleave, whether zero-bubble."""
 
 
 def smallest_cluster(

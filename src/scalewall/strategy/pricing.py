@@ -40,8 +40,8 @@ def price(
 
     Notes
     -----
-    A step is convex in the number of chunks: idle time falls with its reciprocal, while borders, in
-    bandwidth and in latency, grow along lines. So bisection on the slope finds the best.
+    Over the number of chunks a step falls and then rises: idle time falls with its reciprocal, while
+    borders, in bandwidth and in latency, grow along lines. So bisection on the slope finds the best.
     """
     by_axis = {"dp": some.dp, "pp": some.pp} | {
         a: getattr(some.family, a) for a in ("tp_model", "tp_ff", "ep")

@@ -66,11 +66,11 @@ def _bracket(
             below, found = flop, what
         else:
             above = flop
-        step_factor = step_factor**1.5
-        if below:
-            flop = below * step_factor if math.isinf(above) else math.sqrt(below * above)
-        else:
-            flop = flop / step_factor
+        if below and math.isfinite(above):
+            flop = math.sqrt(below * above)
+            continue
+        step_factor = step_factor**1.5  # only in steps: halving goes on for longer than floats would hold
+        flop = flop * step_factor if below else flop / step_factor
     return (below, found) if found is not None else None
 
 

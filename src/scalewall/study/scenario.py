@@ -152,14 +152,18 @@ def scenario(**words: Any) -> Scenario:
     given = {name: value for name, value in words.items() if value is not None}
     if given.pop("sparse", False):
         given.setdefault("sparsity_law", "baseline")
+    known = {a.name for a in attrs.fields(Scenario)} | set(_INSIDE)
+    faults = [
+        InputError(name, "absent or a known field", name, nearest(name, known)) for name in set(given) - known
+    ]
     tables: dict[str, Any] = {}
-    for name, value in given.items():
+    for name in [name for name in given if name in known]:
+        value = given[name]
         if name in _INSIDE:
             table, field = _INSIDE[name]
             tables[table] = {**tables.get(table, {}), field: value}
         else:
             tables[name] = {**value, **tables.get(name, {})} if isinstance(value, dict) else value
-    faults: list[InputError] = []
     made = None
     try:
         made = structure(tables, Scenario)
@@ -169,8 +173,9 @@ def scenario(**words: Any) -> Scenario:
         faults.append(found)
     faults += _unknown_hardware(tables)
     if tables.get("preset") == PAPER_PRESET:
-        for name in sorted({"points", "space", "objective"} & set(tables)):
-            faults.append(InputError(name, f"left out under {PAPER_PRESET}, which fixes it", tables[name]))
+        for name in sorted(given):
+            if name in {"points", "objective", "space"} or _INSIDE.get(name, ("",))[0] == "space":
+                faults.append(InputError(name, f"left out under {PAPER_PRESET}, which fixes it", given[name]))
     if faults or made is None:
         faults = [_in_the_callers_words(fault) for fault in faults]
         raise faults[0] if len(faults) == 1 else InputErrors(faults)
