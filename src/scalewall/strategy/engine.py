@@ -44,7 +44,6 @@ _HINT_REACH = 4
 _SPARE, _PROMISE = 0.95, 0.9  # shares of the deadline, and of the best score so far
 _MISSES = 3  # of the deadline in a row, before bisection
 _CELLS = 1 << 14  # array elements priced at once: a few such arrays fit the cache together
-_TENSOR = [AXES.index("tp_model"), AXES.index("tp_ff")]
 
 
 @attrs.frozen(kw_only=True)
@@ -70,13 +69,6 @@ class Engine:
         self.cluster, self.w, self.how = question.cluster, question.workload, question.how
         self.axes = {axis: question.space.degrees(axis, self.w) for axis in AXES}
         self.layouts = question.space.layouts(self.cluster)
-        tensor = self.layouts[:, _TENSOR].reshape(len(self.layouts), -1)
-        unique, tensor_layout = np.unique(tensor, axis=0, return_inverse=True)
-        self.tensor_layouts = unique.reshape(len(unique), 2, self.layouts.shape[2])
-        # Layouts in the order of their tensor part, and where each part's begin and how many they are.
-        self.by_tensor = np.argsort(tensor_layout, kind="stable")
-        self.layouts_of = np.bincount(tensor_layout)
-        self.first_of = np.cumsum(self.layouts_of) - self.layouts_of
         self.best = Best(question.top, question.tolerance)
         self.priced = self.bounded = 0
         self.rate = self.cluster.device.sustained_rate(self.how.precision)
@@ -107,7 +99,7 @@ class Engine:
 
     def ruled_out(self) -> bool:
         """Return whether no family can end in time, by its bounds."""
-        if any(not len(degrees) for degrees in self.axes.values()) or not len(self.layouts):
+        if any(not len(degrees) for degrees in self.axes.values()) or not len(self.layouts.degrees):
             return True
         everything = self.families()
         score, _ = self.family_bounds(everything)
@@ -122,7 +114,7 @@ class Engine:
 
     def laid_out(self, family: Families) -> tuple[Families, Array]:
         """Return families under each tensor layout, as far as hopeful, and the least ``dp·pp`` of each."""
-        some = bounds.laid_out(self.cluster, self.w, self.how, family, self.tensor_layouts)
+        some = bounds.laid_out(self.cluster, self.w, self.how, family, self.layouts.tensor)
         score, replicas = self.family_bounds(some)
         hope = np.flatnonzero(self.best.survives(score))
         return some.take(hope), replicas[hope]
@@ -137,7 +129,7 @@ class Engine:
             & (everything.ep == hint.ep)
         )
         family = bounds.laid_out(
-            self.cluster, self.w, self.how, everything.take(np.flatnonzero(same)), self.tensor_layouts
+            self.cluster, self.w, self.how, everything.take(np.flatnonzero(same)), self.layouts.tensor
         )
         dps = self.axes["dp"]
         dps = dps[(dps >= hint.dp) & (dps <= _HINT_REACH * hint.dp)]
@@ -369,17 +361,17 @@ class Engine:
     def price_counts(self, here: Counts, m: Array) -> None:
         """Price configurations with `m` micro-batches over all layouts and interleavings."""
         tensor_layout = here.portion.family.tensor_layout
-        many = self.layouts_of[tensor_layout]
+        many = self.layouts.count[tensor_layout]
         row = np.repeat(np.arange(m.size), many)
         place = np.arange(row.size) - np.repeat(np.cumsum(many) - many, many)
-        layout = self.by_tensor[self.first_of[tensor_layout][row] + place]
+        layout = self.layouts.order[self.layouts.first[tensor_layout][row] + place]
         for start in range(0, row.size, _CELLS):
             cut = slice(start, start + _CELLS)
             for zero_bubble in (False, True):
                 rows = np.flatnonzero(here.zero_bubble[row[cut]] == zero_bubble) + start
                 if rows.size:
                     portion = here.portion.take(row[rows])
-                    self.keep_best(portion, m[row[rows]], self.layouts[layout[rows]], zero_bubble)
+                    self.keep_best(portion, m[row[rows]], self.layouts.degrees[layout[rows]], zero_bubble)
 
     def keep_best(self, portion: Portion, m: Array, layouts: Array, zero_bubble: bool) -> None:
         """Price configurations, each under its layout, and keep what is among the best."""

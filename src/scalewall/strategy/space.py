@@ -158,46 +158,79 @@ class Space:
             values = [d for d in values if workload.layers % d == 0]
         return np.array(values, dtype=float)
 
-    def layouts(self, cluster: Cluster) -> Array:
-        """Return every layout of the tiers but the last: an array of layouts, axes (as in `AXES`), tiers.
+    def layouts(self, cluster: Cluster) -> Layouts:
+        """Return every layout of the tiers but the last.
 
         What a layout uses of a tier divides the tier, so that no device is left idle.
         """
-        each_tier = []
-        for t, tier in enumerate(cluster.tiers[:-1]):
-            ways = [way for n in divisors(int(tier.size)) for way in factorisations(n, len(AXES))]
-            each_tier.append(
-                [w for w in ways if all(self._fits(a, t, p) for a, p in zip(AXES, w, strict=True))]
-            )
-        layouts = [list(zip(*ways, strict=True)) for ways in itertools.product(*each_tier)]
-        return np.array(layouts, dtype=float).reshape(len(layouts), len(AXES), len(cluster.tiers) - 1)
-
-    def _fits(self, axis: str, tier: int, degree: int) -> bool:
-        fixed = self.inner.get(axis)
-        return fixed is None or tier >= len(fixed) or fixed[tier] == degree
+        sizes = tuple(int(tier.size) for tier in cluster.tiers[:-1])
+        return _layouts(sizes, tuple((axis, tuple(fixed)) for axis, fixed in sorted(self.inner.items())))
 
     def size(self, cluster: Cluster, workload: Workload) -> float:
         """Return how many strategies the space holds, whatever they cost and whether they fit."""
-        layouts = self.layouts(cluster)
+        layouts = self.layouts(cluster).degrees.prod(axis=2)
         axes = {axis: self.degrees(axis, workload) for axis in AXES}
-        if any(not len(values) for values in axes.values()):
+        if any(not len(values) for values in axes.values()) or not len(layouts):
             return 0.0
-        most_m = np.floor(workload.batch_tokens / (workload.sparsity * axes["dp"]))[:, None]
-        pp = axes["pp"]
+        pp, most_m = axes["pp"], np.floor(workload.batch_tokens / (workload.sparsity * axes["dp"]))[:, None]
         most_v = np.where(pp > 1, np.floor(workload.layers / pp), 1.0)
         counts = np.ones_like(most_m) if self.microbatches else most_m
         chunks = np.ones_like(pp) if self.interleave else most_v
         ways = ("1f1b" in self.schedules) * counts * chunks
         filled = np.maximum(0.0, most_m - 2.0 * pp + 1.0)
-        ways = ways + ("zero-bubble" in self.schedules) * (
-            np.minimum(filled, 1.0) if self.microbatches else filled
-        )
-        total = 0.0
-        for layout in layouts.prod(axis=2):
-            fits = {a: (axes[a] % p == 0).astype(float) for a, p in zip(AXES, layout, strict=True)}
-            others = math.prod(float(fits[a].sum()) for a in ("tp_model", "tp_ff", "ep"))
-            total += others * float(fits["dp"] @ ways @ fits["pp"])
-        return total
+        filled = np.minimum(filled, 1.0) if self.microbatches else filled
+        ways = ways + ("zero-bubble" in self.schedules) * filled
+        # A layout allows the degrees that what it uses divides: counted once for each number that is used.
+        used, allowed = {}, {}
+        for i, axis in enumerate(AXES):
+            parts, used[axis] = np.unique(layouts[:, i], return_inverse=True)
+            allowed[axis] = (axes[axis] % parts[:, None] == 0).astype(float)
+        pairs = allowed["dp"] @ ways @ allowed["pp"].T
+        others = [allowed[axis].sum(axis=1)[used[axis]] for axis in ("tp_model", "tp_ff", "ep")]
+        return float((math.prod(others) * pairs[used["dp"], used["pp"]]).sum())
+
+
+@attrs.frozen(kw_only=True)
+class Layouts:
+    """Layouts of all tiers but the last, grouped by what they give to the tensor axes.
+
+    Attributes
+    ----------
+    degrees
+        Degree of each axis (as in `AXES`) at each tier: layouts, axes, tiers.
+    tensor
+        The distinct parts of these that the tensor axes have: parts, (tp_model, tp_ff), tiers.
+    order, first, count
+        The layouts in the order of their tensor part, where in it each part's begin, and how many.
+    """
+
+    degrees: Array
+    tensor: Array
+    order: Array
+    first: Array
+    count: Array
+
+
+@functools.lru_cache(maxsize=32)
+def _layouts(sizes: tuple[int, ...], fixed: tuple[tuple[str, tuple[int, ...]], ...]) -> Layouts:
+    """Return the layouts of tiers of `sizes`, with the degrees at each tier of some axes `fixed`."""
+    each_tier = []
+    for t, size in enumerate(sizes):
+        ways = [way for n in divisors(size) for way in factorisations(n, len(AXES))]
+        held = [(AXES.index(axis), degrees[t]) for axis, degrees in fixed if t < len(degrees)]
+        each_tier.append([way for way in ways if all(way[i] == degree for i, degree in held)])
+    chosen = [list(zip(*ways, strict=True)) for ways in itertools.product(*each_tier)]
+    degrees = np.array(chosen, dtype=float).reshape(len(chosen), len(AXES), len(sizes))
+    tensor = degrees[:, [AXES.index("tp_model"), AXES.index("tp_ff")]]
+    parts, part = np.unique(tensor.reshape(len(chosen), -1), axis=0, return_inverse=True)
+    count = np.bincount(part.ravel(), minlength=len(parts))
+    return Layouts(
+        degrees=degrees,
+        tensor=parts.reshape(len(parts), 2, len(sizes)),
+        order=np.argsort(part.ravel(), kind="stable"),
+        first=np.cumsum(count) - count,
+        count=count,
+    )
 
 
 @functools.lru_cache(maxsize=64)
