@@ -12,6 +12,7 @@ Notation: `n = tp·ep·pp·dp` devices; `m` micro-batches of ``b = B/(S·dp·m)`
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -60,7 +61,7 @@ class Families:
     tensor_layout: Array
     room: tuple[Array, ...]
 
-    @property
+    @functools.cached_property
     def width(self) -> Array:
         """Devices that share a block."""
         return self.tp_model * self.tp_ff * self.ep
