@@ -11,7 +11,7 @@ import numpy as np
 
 from scalewall.strategy import bounds
 from scalewall.strategy.bounds import Families
-from scalewall.strategy.search import Question
+from scalewall.strategy.question import Question
 
 Array = Any
 

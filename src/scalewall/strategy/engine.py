@@ -32,7 +32,7 @@ from scalewall.strategy.best import SLACK, Best
 from scalewall.strategy.bounds import Families
 from scalewall.strategy.counts import Counts, Portion
 from scalewall.strategy.pricing import price
-from scalewall.strategy.search import Certificate, Question, Result
+from scalewall.strategy.question import Certificate, Question, Result
 from scalewall.strategy.space import Strategy
 
 Array = Any

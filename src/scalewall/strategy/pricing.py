@@ -11,7 +11,7 @@ from scalewall.cost import block, step
 from scalewall.cost.block import Degrees
 from scalewall.cost.step import AXES, StepParts, Strategies
 from scalewall.strategy.counts import Portion, convex_argmin
-from scalewall.strategy.search import Question
+from scalewall.strategy.question import Question
 
 Array = Any
 
