@@ -16,7 +16,7 @@ from scalewall.study.closed_form import Wall
 from scalewall.study.limits import Limits
 from tests.study.answers import write_quick
 
-PUBLIC = ["InputError", "InputErrors", "NoAnswer", "ScalewallError", "hardware", "limits", "wall"]
+PUBLIC = ["InputError", "InputErrors", "NoAnswer", "ScalewallError", "limits", "load_hardware", "wall"]
 HEAVY = {"numpy", "polars", "plotly", "rich", "cyclopts", "attrs", "cattrs"}
 
 # What each way in may cost of a processor's time, in seconds; several times what it does cost.
@@ -37,6 +37,7 @@ def modules_after(statement: str) -> tuple[set[str], float]:
 def test_the_public_names() -> None:
     assert sorted(scalewall.__all__) == PUBLIC
     for name in PUBLIC:
+        assert callable(getattr(scalewall, name))  # and not hidden by a package of its name
         assert getattr(scalewall, name).__doc__
 
 

@@ -1,9 +1,14 @@
 """The command line. Every command reads words, asks `study`, and shows what comes back."""
 
+# size: every command stands here with its options and their help, most of which is text.
+
 from __future__ import annotations
 
+import io
 import json as json_format
+import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +29,7 @@ app = App(
     help="How large an AI training run can get on given hardware, how to parallelise it, and what binds.",
     help_format="plaintext",
     version_flags=["--version"],
+    suppress_keyboard_interrupt=False,
 )
 
 Word = Annotated[str | None, Parameter(negative="")]
@@ -111,7 +117,9 @@ class Asked:
         """Return the scenario, with `more` words of a command's own."""
         from scalewall.study import scenario as scenarios
 
-        words = {name: value for name, value in vars(self).items() if value}
+        words = {
+            name: value for name, value in vars(self).items() if value is not None and value is not False
+        }
         pairs = _pairs("set", words.pop("set_", None))
         settings = {
             name: {"true": True, "false": False}.get(value.lower(), value) for name, value in pairs.items()
@@ -166,16 +174,16 @@ def limits(
     scenario = (asked or Asked()).read(from_flop=from_, to_flop=to, points=points, objective=objective)
     with _progress() as tell:
         answer = study.limits(scenario, tell)
-    if output is not None:
+    if json:
+        _print_json(records.of_limits(answer))
+    else:
+        tables.show_limits(_console(), answer, explain)
+    if output is not None:  # after the answer is shown: nothing computed is lost if this fails
         files.write_limits(answer, output)
     if figure is not None:
         from scalewall.present import figures
 
         files.write_figure(figures.limits_figure(answer), figure)
-    if json:
-        _print_json(records.of_limits(answer))
-    else:
-        tables.show_limits(_console(), answer, explain)
 
 
 @app.command
@@ -192,12 +200,14 @@ def best(
 ) -> None:
     """The best strategies for one training compute, and where a step's time goes.
 
+    The whole space is searched; a preset gives the hardware alone.
+
     Parameters
     ----------
     training_flop
         Training compute, such as 1e28.
     devices
-        Number of devices: the fastest strategies on just as many.
+        Number of devices: the fastest strategies on just as many, deadline and objective aside.
     top
         How many strategies of different degrees to show (default 5).
     objective
@@ -317,17 +327,28 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit status; whatever is wrong goes to standard error, a line each."""
+    # Absurd inputs overflow on the way to an answer; what comes out is checked, not the way.
+    warnings.simplefilter("ignore", RuntimeWarning)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no µ gets a question mark
+            stream.reconfigure(errors="replace")
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
     except ScalewallError as error:
         _complain(str(error))
         return error.exit_status
     except CycloptsError as error:
-        _complain(" ".join(str(error).split()))
+        hint = " Options begin with two dashes, as in --hardware h100-sxm." if "Unused" in str(error) else ""
+        _complain(" ".join(str(error).split()) + hint)
         return InputError.exit_status
     except BrokenPipeError:  # whoever read the output has seen enough
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        _complain(f"The output could not be written: {error.strerror or error}.")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         _complain("Stopped.")
         return 130
@@ -356,10 +377,15 @@ def _print_json(document: Any) -> None:
 def _console() -> Console:
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=False)
-    if not console.is_terminal:  # a file or a pipe has no width of its own: cut nothing
-        console = Console(highlight=False, width=200)
-    return console
+    class Plain(Console):
+        """A console that leaves a broken pipe to `run`."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    console = Plain(highlight=False)
+    # A file or a pipe has no width of its own: cut nothing.
+    return console if console.is_terminal else Plain(highlight=False, width=200)
 
 
 @contextmanager

@@ -36,8 +36,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError("file", "a readable TOML file", str(path), f"{error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError("file", "a valid TOML file", str(path), f"{error}.") from None
+    except (ValueError, RecursionError) as error:  # TOML, text or numbers that are none
+        raise InputError("file", "a valid TOML file", str(path), f"{str(error).splitlines()[0]}.") from None
 
 
 def structure(tables: Any, cls: type[T]) -> T:

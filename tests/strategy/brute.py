@@ -45,15 +45,13 @@ class Table:
         return len(self.group)
 
 
-def count(question: Question) -> int:
-    """Return how many strategies the question's space has."""
-    return sum(len(ways) for _, _, ways, _ in _combinations(question))
-
-
-def table(question: Question) -> Table:
-    """Return all strategies of the question's space, of which there must be some, priced."""
+def table(question: Question, most: float = math.inf) -> Table | None:
+    """Return all strategies of the question's space, priced; None if none or not below `most`."""
+    combinations = list(_combinations(question))
+    if not 0 < sum(len(ways) for _, _, ways, _ in combinations) < most:
+        return None
     rows = []
-    for number, totals, ways, layout in _combinations(question):
+    for number, totals, ways, layout in combinations:
         numbers = np.array([(*totals, *way) for way in ways], dtype=float)
         same = np.array(layout, dtype=float).reshape(1, len(layout), len(AXES))
         rows.append((np.full(len(ways), number), numbers, np.repeat(same, len(ways), axis=0)))
@@ -119,16 +117,27 @@ def _combinations(question: Question) -> Iterator[tuple[int, tuple[int, ...], li
             wanted = [n for n in wanted if workload.layers % n == 0]
         choices.append(wanted)
     layouts = [layout for layout in all_layouts(question.cluster) if _obeys(layout, question)]
-    inner = [[math.prod(tier[i] for tier in layout) for i in range(len(AXES))] for layout in layouts]
+    divided = [
+        {
+            total: {at for at, layout in enumerate(layouts) if total % _used(layout, i) == 0}
+            for total in totals
+        }
+        for i, totals in enumerate(choices)
+    ]
     ways = {
         (dp, pp): _ways(question, dp, pp)
         for dp, pp in itertools.product(choices[AXES.index("dp")], choices[AXES.index("pp")])
     }
     for number, totals in enumerate(itertools.product(*choices)):
         some = ways[totals[AXES.index("dp")], totals[AXES.index("pp")]]
-        for layout, parts in zip(layouts, inner, strict=True):
-            if some and all(total % part == 0 for total, part in zip(totals, parts, strict=True)):
-                yield number, totals, some, layout
+        if some:
+            fits = set.intersection(*(at[total] for at, total in zip(divided, totals, strict=True)))
+            for at in sorted(fits):
+                yield number, totals, some, layouts[at]
+
+
+def _used(layout: Layout, axis: int) -> int:
+    return math.prod(tier[axis] for tier in layout)
 
 
 def _ways(question: Question, dp: int, pp: int) -> list[Way]:

@@ -27,7 +27,7 @@ BLOCK_SECONDS = 1.0
 """What one device takes for the arithmetic of one block on the whole batch."""
 
 STEPS = 1000.0
-MOST_ROWS = 40_000
+MOST_ROWS = 20_000
 
 
 def power_of_ten(dice: Random, low: float, high: float) -> float:
@@ -154,18 +154,18 @@ def question(seed: int) -> tuple[Question, brute.Table]:
         overlap_exchange=dice.random() < 0.7,
         overlap_data=dice.random() < 0.3,
     )
-    choices = space(dice, w, tiers)
-    while not 0 < brute.count(Question(cluster=tiers, workload=w, how=how, space=choices)) < MOST_ROWS:
+    strategies = None
+    while strategies is None:
         choices = space(dice, w, tiers)
-    memory = dice.choice([memory_of_some(dice, w, choices, how), tiers.device.memory])
-    asked = Question(
-        cluster=attrs.evolve(tiers, device=attrs.evolve(tiers.device, memory=memory)),
-        workload=w,
-        how=how,
-        space=choices,
-        top=dice.choice([1, 1, 2, 5]),
-    )
-    strategies = brute.table(asked)
+        memory = dice.choice([memory_of_some(dice, w, choices, how), tiers.device.memory])
+        asked = Question(
+            cluster=attrs.evolve(tiers, device=attrs.evolve(tiers.device, memory=memory)),
+            workload=w,
+            how=how,
+            space=choices,
+            top=dice.choice([1, 1, 2, 5]),
+        )
+        strategies = brute.table(asked, MOST_ROWS)
     if not strategies.allowed.any():
         return asked, strategies
     objective = dice.choice(["mfu", "mfu", "mfu", "devices", "time"])

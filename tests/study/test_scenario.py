@@ -64,7 +64,7 @@ def test_each_word_goes_where_it_belongs() -> None:
         microbatches="16",
         interleave=2,
         schedule="1f1b",
-        inner={"tp_ff": [8]},
+        layout={"tp_ff": [8]},
         fill="50%",
         word="1 B",
         overlap_data=True,
@@ -128,7 +128,7 @@ def test_a_scenario_does_not_change_and_checks_evolve() -> None:
         {"sparse": True},
         {"batch_law": "17.75*D^0.47", "depth_law": "2*(d*f)^0.3", "sparsity_law": "d^0.5 / 8"},
         {"dp": "4,8", "tp_ff": 2, "microbatches": 7, "interleave": 3, "schedule": "1f1b"},
-        {"inner": {"dp": [2], "pp": [4]}, "ep": 1},
+        {"layout": {"dp": [2], "pp": [4]}, "ep": 1},
         {"objective": "devices", "points": 5, "to_flop": "1e26", "duration": "1 year", "fill": 0.5},
         {"hardware": ["v100", "h200"], "overlap_data": True, "precision": "fp8", "ff_ratio": 3},
     ],
@@ -184,6 +184,7 @@ def test_all_faults_in_one_go_and_in_the_callers_words() -> None:
         ({"pp": "4,x"}, "pp", "4,x"),
         ({"microbatches": -1}, "microbatches", -1),
         ({"schedule": "gpipe"}, "schedule", "gpipe"),
+        ({"layout": {"dp": "x"}}, "layout.dp", "x"),
         ({"precision": "bf61"}, "precision", "bf61"),
         ({"overlap_data": "yes"}, "overlap_data", "yes"),
         ({"from_flop": 1e30, "to_flop": 1e25}, "to_flop", 1e25),
@@ -207,8 +208,8 @@ def test_a_fault_names_the_callers_word_and_what_was_given(words: Any, field: st
         ({"points": float("nan")}, "points"),
         ({"points": float("inf")}, "points"),
         ({"schedule": 3}, "schedule"),
-        ({"inner": [1]}, "inner"),
-        ({"inner": "x"}, "inner"),
+        ({"layout": [1]}, "layout"),
+        ({"layout": "x"}, "layout"),
         ({"batch_law": []}, "batch_law"),
         ({"precision": "bf61"}, "precision"),
     ],
@@ -305,7 +306,7 @@ def test_faults_of_a_file_and_of_words_come_together(tmp_path: Path) -> None:
 
 WORDS = [
     *(a.name for cls in (Scenario, Assumptions, Space, Scaling) for a in attrs.fields(cls)),
-    *("batch_law", "depth_law", "sparsity_law", "sparse", "schedule", "nope"),
+    *("batch_law", "depth_law", "sparsity_law", "sparse", "schedule", "layout", "nope"),
 ]
 KEYS = st.sampled_from([*WORDS, "tp", "x", ""])
 SCALARS = st.one_of(

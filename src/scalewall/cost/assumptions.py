@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from scalewall.errors import InputError
 from scalewall.hardware.device import PRECISIONS
 from scalewall.units import quantity
 
@@ -28,16 +29,31 @@ class Assumptions:
     )
     precision: str = attrs.field(
         default="bf16",
-        validator=attrs.validators.in_(PRECISIONS),
-        metadata={"doc": "precision whose peak is the peak"},
+        metadata={"doc": "precision whose peak is the peak; numbers that move have `word` bytes"},
     )
     overlap_tensor: bool = attrs.field(
-        default=True, metadata={"doc": "whether tensor-parallel traffic hides behind arithmetic"}
+        default=True,
+        metadata={
+            "doc": "whether tensor-parallel traffic hides behind arithmetic",
+            "source": "arXiv 2411.01137",
+        },
     )
     overlap_exchange: bool = attrs.field(
-        default=True, metadata={"doc": "whether pipeline and expert traffic hides behind arithmetic"}
+        default=True,
+        metadata={
+            "doc": "whether pipeline and expert traffic hides behind arithmetic",
+            "source": "arXiv 2411.01137",
+        },
     )
     overlap_data: bool = attrs.field(
         default=False,
-        metadata={"doc": "whether the data-parallel reduction hides behind the step's arithmetic"},
+        metadata={
+            "doc": "whether the data-parallel reduction hides behind the step's arithmetic",
+            "source": "arXiv 2411.01137",
+        },
     )
+
+    @precision.validator
+    def _check_precision(self, attribute: object, value: str) -> None:
+        if value not in PRECISIONS:
+            raise InputError("precision", f"one of {', '.join(PRECISIONS)}", value)

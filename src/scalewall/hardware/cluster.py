@@ -11,6 +11,8 @@ from scalewall.errors import InputError
 from scalewall.hardware.device import Device
 from scalewall.units import quantity
 
+MOST_MEMBERS = 1_000_000  # of a tier that ends, all of whose layouts are searched
+
 
 @attrs.frozen(kw_only=True)
 class Tier:
@@ -25,12 +27,14 @@ class Tier:
         "1", "members of the tier below that it joins", default=math.inf, least=1.0, open_below=False
     )
     bandwidth: float = quantity("B/s", "of one device, in each direction")
-    latency: float = quantity("s", "of one network operation", least=0.0, open_below=False)
+    latency: float = quantity("s", "of one network operation", least=0.0, open_below=False, most=1e6)
 
     @size.validator
     def _check_size(self, attribute: object, value: float) -> None:
-        if math.isfinite(value) and value != int(value):
-            raise InputError("size", "a whole number of at least 1", value)
+        if math.isfinite(value) and (value != int(value) or value > MOST_MEMBERS):
+            raise InputError(
+                "size", f"a whole number from 1 to {MOST_MEMBERS:,}, or inf at the last tier", value
+            )
 
 
 @attrs.frozen(kw_only=True)

@@ -108,6 +108,7 @@ class Device:
         default=4.5e-6,
         least=0.0,
         open_below=False,
+        most=1e6,
         source="arXiv 2411.01137",
     )
     tile: int = attrs.field(

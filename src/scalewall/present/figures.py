@@ -45,6 +45,21 @@ def limits_figure(answer: Limits) -> Any:
         _add_limits(figure, curve, colour, labelled=alone)
         _add_degrees(figure, curve, colour, alone)
     _add_closed_form(figure, answer)
+    figure.add_annotation(
+        x=0.0,
+        y=0.0,
+        xref="x domain",
+        yref="y domain",
+        text="○ knee   ✕ wall",
+        showarrow=False,
+        font={"color": "#666", "size": 12},
+        xanchor="left",
+        yanchor="bottom",
+        xshift=6,
+        yshift=4,
+        row=1,
+        col=1,
+    )
     top = max(curve.sustained_mfu for curve in answer.curves)
     figure.update_xaxes(type="log", exponentformat="power", dtick=1, showgrid=True, gridcolor="#e5e5e5")
     figure.update_xaxes(title_text="training compute (FLOP)", row=2, col=1)

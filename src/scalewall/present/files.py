@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from scalewall.errors import InputError, nearest
+from scalewall.errors import InputError
 from scalewall.study import records
 from scalewall.study.limits import Limits
 
 TABLES = (".parquet", ".csv")
-FIGURES = (".html", ".png", ".svg", ".pdf")
+PICTURES = (".png", ".svg", ".pdf")
+FIGURES = (".html", *PICTURES)
+_KALEIDO = "Pictures need it and a browser: pip install 'scalewall[image]'."
 
 
 def check_path(path: Path, field: str, endings: tuple[str, ...]) -> None:
     """Raise `InputError` unless a file can be written at `path`, before anything is computed for it."""
     if path.suffix not in endings:
-        hint = nearest(path.suffix, endings) if path.suffix else ""
-        raise InputError(field, f"a file name that ends in {', '.join(endings)}", str(path), hint)
-    folder = path.parent
-    if not folder.is_dir():
-        raise InputError(field, "a file in a folder that exists", str(path))
-    target = path if path.exists() else folder
-    if path.is_dir() or not os.access(target, os.W_OK):
-        raise InputError(field, "a file that can be written", str(path))
+        raise InputError(field, f"a file name that ends in {', '.join(endings)}", str(path))
+    if path.suffix in PICTURES and importlib.util.find_spec("kaleido") is None:
+        raise InputError(field, "a .html file where kaleido is missing", str(path), _KALEIDO)
+    try:
+        there = path.exists()
+        with path.open("ab"):  # the only sure test
+            pass
+        if not there:
+            path.unlink()
+    except OSError as error:
+        must = (
+            "a file in a folder that exists" if not _is_folder(path.parent) else "a file that can be written"
+        )
+        raise InputError(field, must, str(path), f"{error.strerror}.") from None
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def write_limits(answer: Limits, path: Path) -> None:
@@ -49,8 +64,8 @@ def write_limits(answer: Limits, path: Path) -> None:
             frame.write_parquet(path, metadata={"scalewall": inside})
         else:
             path.write_text(f"# {inside}\n{frame.write_csv()}", encoding="utf-8")
-    except OSError as error:
-        raise InputError("output", "a file that can be written", str(path), f"{error.strerror}.") from None
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError("output", "a file that can be written", str(path), f"{error}.") from None
 
 
 def about(answer: Limits) -> dict[str, Any]:
@@ -79,5 +94,5 @@ def write_figure(figure: Any, path: Path) -> None:
     except OSError as error:
         raise InputError("figure", "a file that can be written", str(path), f"{error.strerror}.") from None
     except (ImportError, ValueError, RuntimeError) as error:
-        must = "a .html file, unless kaleido and a browser are there (pip install 'scalewall[image]')"
-        raise InputError("figure", must, str(path), str(error).split("\n")[0]) from None
+        reason = f"{_KALEIDO} {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        raise InputError("figure", "a .html file where pictures cannot be drawn", str(path), reason) from None

@@ -71,6 +71,7 @@ def show_best(console: Console, found: Mapping[str, Sequence[Point]], explain: b
         table = points_table(points)
         table.title, table.title_justify = name, "left"
         console.print(table)
+        console.print("where a step's time goes")
         console.print(causes_table(points))
         if explain and (c := points[0].certificate) is not None:
             console.print(
@@ -84,7 +85,7 @@ def show_best(console: Console, found: Mapping[str, Sequence[Point]], explain: b
 
 def causes_table(points: Sequence[Point]) -> Table:
     """Return where the time of a step goes, one column a strategy in their order."""
-    table = Table(title="where a step's time goes", title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     table.add_column("cause")
     for i in range(len(points)):
         table.add_column(f"{i + 1}", justify="right")
@@ -106,6 +107,10 @@ def summary(curve: Curve, answer: Limits) -> Iterator[str]:
     else:
         yield (f"Knee: {curve.knee_flop:.3g} FLOP. From there MFU is below {at}; {curve.knee_binding} binds.")
     yield f"Wall: {curve.wall_flop:.3g} FLOP. No larger run ends within {time}; {curve.wall_binding} binds."
+    if scenario.to_flop is not None and scenario.to_flop > curve.wall_flop:
+        yield f"The curve ends at the wall, before the {scenario.to_flop:.3g} FLOP asked for."
+    if scenario.how.precision not in {"bf16", "fp16"} and scenario.how.word == 2.0:
+        yield f"Numbers that move have 2 bytes, not {scenario.how.precision}'s: --set word=… changes that."
     if curve.derived:
         yield f"Derived, not stated by a source: {', '.join(curve.derived)}."
         yield f"  ('scalewall hardware {curve.hardware}' says how.)"

@@ -269,14 +269,15 @@ class Engine:
     def in_time(self, family: Families, at: Array, pp: Array, rank: Array, reduction: Array) -> Array:
         """Return the least rank of `dp`, from `rank` up, at which a bound is within the deadline.
 
-        But for the reduction, which only grows, a bound falls with `dp`.
+        But for the reduction, which only grows, a bound falls with `dp`, until micro-batches run out.
         """
         dps = self.axes["dp"]
         low, high = np.array(rank), np.full_like(rank, len(dps))
         while (low < high).any():
             middle = (low + high) // 2
             _, seconds, grown = self.bound(family, at, pp, dps[np.minimum(middle, len(dps) - 1)])
-            good = (seconds - grown + reduction <= self.q.step_limit * SLACK) | (low == high)
+            good = (seconds - grown + reduction <= self.q.step_limit * SLACK) | np.isinf(seconds)
+            good = good | (low == high)
             high = np.where(good, middle, high)
             low = np.where(good, low, np.minimum(middle + 1, high))
         return low

@@ -134,9 +134,7 @@ class Space:
                 raise InputError(name, "a whole number of at least 1", value)
         for schedule in self.schedules or ("",):
             if schedule not in SCHEDULES:
-                raise InputError(
-                    "schedules", f"one of {', '.join(SCHEDULES)}", schedule, nearest(schedule, SCHEDULES)
-                )
+                raise InputError("schedules", f"one of {', '.join(SCHEDULES)}", schedule)
         for axis in self.inner:
             if axis not in AXES:
                 raise InputError(
@@ -175,11 +173,12 @@ class Space:
         pp, most_m = axes["pp"], np.floor(workload.batch_tokens / (workload.sparsity * axes["dp"]))[:, None]
         most_v = np.where(pp > 1, np.floor(workload.layers / pp), 1.0)
         counts = np.ones_like(most_m) if self.microbatches else most_m
-        chunks = np.ones_like(pp) if self.interleave else most_v
+        chunks = (self.interleave <= most_v).astype(float) if self.interleave else most_v
         ways = ("1f1b" in self.schedules) * counts * chunks
         filled = np.maximum(0.0, most_m - 2.0 * pp + 1.0)
         filled = np.minimum(filled, 1.0) if self.microbatches else filled
-        ways = ways + ("zero-bubble" in self.schedules) * filled
+        one_chunk = self.interleave in (None, 1)
+        ways = ways + ("zero-bubble" in self.schedules and one_chunk) * filled
         # A layout allows the degrees that what it uses divides: counted once for each number that is used.
         used, allowed = {}, {}
         for i, axis in enumerate(AXES):
@@ -222,7 +221,7 @@ def _layouts(sizes: tuple[int, ...], fixed: tuple[tuple[str, tuple[int, ...]], .
     chosen = [list(zip(*ways, strict=True)) for ways in itertools.product(*each_tier)]
     degrees = np.array(chosen, dtype=float).reshape(len(chosen), len(AXES), len(sizes))
     tensor = degrees[:, [AXES.index("tp_model"), AXES.index("tp_ff")]]
-    parts, part = np.unique(tensor.reshape(len(chosen), -1), axis=0, return_inverse=True)
+    parts, part = np.unique(tensor.reshape(len(chosen), 2 * len(sizes)), axis=0, return_inverse=True)
     count = np.bincount(part.ravel(), minlength=len(parts))
     return Layouts(
         degrees=degrees,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import attrs
 
 from scalewall.errors import InputError
 from scalewall.units import parse
+
+_LEAST, _MOST = 1e-30, 1e30  # between which squares and products stay numbers
 
 
 @attrs.frozen(kw_only=True)
@@ -53,6 +53,13 @@ def wall(
 
     Source: Epoch AI, *Data movement bottlenecks to large-scale model training* (2024).
     """
+    given = {
+        "latency": latency,
+        "layers": layers,
+        "batch": batch,
+        "duration": duration,
+        "tokens_per_parameter": tokens_per_parameter,
+    }
     values = {
         "latency": parse(latency, "s", "latency"),
         "layers": parse(layers, "1", "layers"),
@@ -61,8 +68,8 @@ def wall(
     }
     ratio = parse(tokens_per_parameter, "1", "tokens_per_parameter")
     for name, value in {**values, "tokens_per_parameter": ratio}.items():
-        if not 0 < value < math.inf:
-            raise InputError(name, "a positive number", value)
+        if not _LEAST <= value <= _MOST:
+            raise InputError(name, f"a number from {_LEAST:g} to {_MOST:g}", given[name])
     slots = 4.0 * ratio * values["layers"] * values["latency"]
     parameters = values["duration"] * values["batch"] / slots
     return Wall(parameters=parameters, training_flop=6.0 * ratio * parameters**2, **values)

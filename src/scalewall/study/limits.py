@@ -8,11 +8,11 @@ from collections.abc import Callable
 import attrs
 import numpy as np
 
-from scalewall.errors import NoAnswer
+from scalewall.errors import InputError, NoAnswer
 from scalewall.hardware.cluster import Cluster
 from scalewall.strategy import paper
 from scalewall.study.boundary import find_knee, find_wall
-from scalewall.study.points import Point, price_point, trace
+from scalewall.study.points import Point, binding, price_point, question, trace
 from scalewall.study.scenario import Scenario
 from scalewall.units import show
 from scalewall.workload import grid
@@ -72,8 +72,8 @@ class Curve:
 
     @property
     def wall_binding(self) -> str:
-        """What binds at the wall."""
-        return self.wall.binding
+        """What binds at the wall, where nobody asks whether a run is efficient."""
+        return binding(self.wall.seconds_by_cause, efficient=False)
 
     @property
     def binding(self) -> str:
@@ -152,6 +152,8 @@ def _curve(scenario: Scenario, cluster: Cluster, tell: Progress, coarse: Curve |
             f"No strategy on any number of {cluster.name} ends a run of {scenario.from_flop:.3g} FLOP within "
             f"{show(scenario.duration, 's')}: the latency wall is at {wall.training_flop:.3g} FLOP."
         )
+    if question(scenario, cluster, scenario.from_flop) is None:
+        raise InputError("from_flop", "enough for a model of one block", scenario.from_flop)
     if last < wall.training_flop:
         computes = np.geomspace(scenario.from_flop, last, scenario.points)
     else:  # the wall itself is no point of the curve: what just ends in time there is not efficient

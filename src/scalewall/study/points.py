@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,7 +14,7 @@ from scalewall.errors import InputError, NoAnswer
 from scalewall.hardware.cluster import Cluster
 from scalewall.schema import whole
 from scalewall.strategy.search import Certificate, Question, search
-from scalewall.strategy.space import Strategy
+from scalewall.strategy.space import Strategy, smooth_numbers
 from scalewall.study.scenario import Scenario
 from scalewall.units import parse, show
 from scalewall.workload.scaling import Workload
@@ -22,7 +23,8 @@ MOST_TOP = 1000
 
 GROUPS = {
     "arithmetic": ("arithmetic", "padding"),
-    "memory bandwidth": ("memory_bandwidth", "cache_bandwidth"),
+    "memory bandwidth": ("memory_bandwidth",),
+    "cache bandwidth": ("cache_bandwidth",),
     "network bandwidth": ("network_bandwidth", "data_parallel_bandwidth"),
     "latency": ("kernel_latency", "network_latency", "data_parallel_latency", "pipeline_bubble"),
 }
@@ -95,29 +97,43 @@ def best_points(
         If no strategy on a device ends in time.
     """
     flop = parse(training_flop, "FLOP", "training_flop")
-    if not 0 < flop < math.inf:
-        raise InputError("training_flop", "a positive number of FLOP", training_flop)
     count = whole(top, "top", 1, MOST_TOP)
-    number = None if devices is None else int(parse(devices, "1", "devices"))
-    if number is not None and number < 1:
-        raise InputError("devices", "a whole number of at least 1", devices)
+    number = None if devices is None else whole(parse(devices, "1", "devices"), "devices")
     found: dict[str, list[Point]] = {}
     for cluster in scenario.clusters:
         asked = question(scenario, cluster, flop)
         if asked is None:
+            scenario.scaling.workload(flop)  # says what is wrong with it
             raise InputError("training_flop", "enough for a model of one block", training_flop)
         if number is not None:
             asked = attrs.evolve(asked, objective="time", devices=number, duration=math.inf)
         result = search(attrs.evolve(asked, top=count))
         if not result.strategies:
-            where = f"{number:,} {cluster.name}" if number else f"any number of {cluster.name}"
-            when = "" if number else f" within {show(scenario.duration, 's')}"
-            raise NoAnswer(f"No strategy on {where} ends a run of {flop:.3g} FLOP{when}.")
+            raise NoAnswer(_why_none(asked, scenario.duration))
         found[cluster.name] = [
             price_point(scenario, cluster, asked.workload, strategy, result.certificate)
             for strategy in result.strategies
         ]
     return found
+
+
+def _why_none(asked: Question, duration: float) -> str:
+    """Return why a question has no answer, in a sentence."""
+    cluster, flop = asked.cluster, asked.workload.training_flop
+    if not asked.space.size(cluster, asked.workload):
+        return f"The fixed parts leave no strategy for a run of {flop:.3g} FLOP on {cluster.name}."
+    if asked.devices is None:
+        most = cluster.capacity
+        where = "any number of" if math.isinf(most) else f"up to {most:,.0f}"
+        when = show(duration, "s")
+        return f"No strategy on {where} {cluster.name} ends a run of {flop:.3g} FLOP within {when}."
+    near = smooth_numbers(4.0 * asked.devices)
+    at = bisect.bisect_left(near, asked.devices)
+    reason = f"No strategy takes just {asked.devices:.6g} {cluster.name} for a run of {flop:.3g} FLOP."
+    if near[at] != asked.devices:
+        around = f"{near[at - 1]:,} and {near[at]:,}" if at else f"{near[at]:,}"
+        reason += f" Degrees are of the form 2^a·3^b unless fixed, as are {around}."
+    return reason
 
 
 def question(

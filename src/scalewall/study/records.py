@@ -15,7 +15,7 @@ from scalewall.study.closed_form import Wall
 from scalewall.study.limits import Curve, Limits
 from scalewall.study.points import Point
 from scalewall.study.scenario import Scenario
-from scalewall.workload.scaling import PowerLaw, Scaling
+from scalewall.workload.scaling import LAW_SOURCES, PowerLaw, Scaling
 
 STRATEGY_FIELDS = ("dp", "tp_model", "tp_ff", "pp", "ep", "microbatches", "interleave", "schedule")
 
@@ -110,13 +110,15 @@ def rows(answer: Limits) -> list[dict[str, Any]]:
 def assumptions() -> list[dict[str, Any]]:
     """Return every assumption that belongs to no device: name, default, unit, meaning and source."""
     found = []
-    for cls in (Scenario, Scaling, Assumptions):
+    for cls, names in ((Scenario, {"duration", "threshold"}), (Scaling, None), (Assumptions, None)):
         for a in attrs.fields(cls):
-            if "unit" in a.metadata or isinstance(a.default, bool):
-                default = a.default.text if isinstance(a.default, PowerLaw) else a.default
-                name = f"{a.name}_law" if isinstance(a.default, PowerLaw) else a.name
+            if names is None or a.name in names:
+                law = isinstance(a.default, PowerLaw)
+                default = a.default.text if law else a.default
                 known = {key: a.metadata.get(key, "") for key in ("unit", "doc", "source")}
-                found.append({"name": name, "default": default, **known})
+                if law:
+                    known["source"] = LAW_SOURCES[a.name]
+                found.append({"name": f"{a.name}_law" if law else a.name, "default": default, **known})
     return found
 
 

@@ -54,13 +54,15 @@ class Scenario:
     how: Assumptions = attrs.field(factory=Assumptions)
     objective: str = attrs.field(default="mfu", metadata={"doc": "what is sought: mfu or devices"})
     space: Space = attrs.field(factory=Space)
-    from_flop: float = quantity("FLOP", "least training compute of the curve", default=1e24, most=1e60)
+    from_flop: float = quantity(
+        "FLOP", "least training compute of the curve", default=1e24, least=1.0, open_below=False, most=1e45
+    )
     to_flop: float | None = quantity(
         "FLOP",
         "most training compute of the curve; the wall if left out",
         default=None,
         optional=True,
-        most=1e60,
+        most=1e45,
     )
     points: int = attrs.field(
         default=31,
@@ -150,12 +152,16 @@ def scenario(**words: Any) -> Scenario:
         All that is wrong, in one go.
     """
     given = {name: value for name, value in words.items() if value is not None}
-    if given.pop("sparse", False):
+    sparse = given.pop("sparse", False)
+    both = sparse and "sparsity_law" in given
+    if sparse:
         given.setdefault("sparsity_law", "baseline")
     known = {a.name for a in attrs.fields(Scenario)} | set(_INSIDE)
     faults = [
         InputError(name, "absent or a known field", name, nearest(name, known)) for name in set(given) - known
     ]
+    if both:
+        faults.append(InputError("sparse", "left out where a sparsity_law is given", sparse))
     tables: dict[str, Any] = {}
     for name in [name for name in given if name in known]:
         value = given[name]

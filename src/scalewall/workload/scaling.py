@@ -42,7 +42,14 @@ DEPTH_LAWS = {"baseline": "0.10056 * (d*f)^0.3751", "constant": "128"}
 SPARSITY_LAWS = {"dense": "1", "baseline": "8 * (d*f/(4*12288^2))^0.5"}
 """Total over active parameters, never below 1. Baseline: arXiv 2411.01137."""
 
+LAW_SOURCES = {
+    "batch": "baseline: arXiv 1812.06162 with 2203.15556; zhang-2024: 2410.21676; deepseek-2024: 2401.02954",
+    "depth": "baseline: fit of arXiv 2411.01137 to the models of 2203.15556",
+    "sparsity": "baseline: arXiv 2411.01137",
+}
+
 _TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z]+)|(.))")
+MOST_FLOP, MOST_BATCH = 1e45, 1e15  # far above anything that can be asked for in earnest
 _EXAMPLE = "a power law such as '17.75*D^0.47'"
 
 
@@ -67,7 +74,10 @@ class PowerLaw:
         InputError
             If `text` is no such product, or an exponent is missing.
         """
-        return _Parser(text, field, variables).law()
+        try:
+            return _Parser(text, field, variables).law()
+        except RecursionError:
+            raise InputError(field, _EXAMPLE, text, "Its parentheses are nested too deep.") from None
 
     @classmethod
     def named(
@@ -252,8 +262,10 @@ class Scaling:
         InputError
             If the depth law leaves no width that fits, or the model would be less than one block.
         """
-        if not 0 < training_flop < math.inf:
-            raise InputError("training_flop", "a positive number of FLOP", training_flop)
+        if not 0 < training_flop <= MOST_FLOP:
+            raise InputError(
+                "training_flop", f"a positive number of FLOP, at most {MOST_FLOP:g}", training_flop
+            )
         for sparsity in (self.sparsity, PowerLaw(1.0)):
             low, high = (self._logs(x, training_flop, sparsity) for x in (0.0, 1.0))
             slope = high["residual"] - low["residual"]
@@ -262,6 +274,9 @@ class Scaling:
             logs = self._logs(-low["residual"] / slope, training_flop, sparsity)
             if logs["S"] >= 0.0:  # a sparsity below one means a dense model
                 break
+        if not self.batch.log(logs) <= math.log(MOST_BATCH):
+            must = f"one that gives at most {MOST_BATCH:g} tokens at {training_flop:.3g} FLOP"
+            raise InputError("batch_law", must, self.batch.text)
         shape = {name: math.exp(logs[name]) for name in ("d", "f", "L", "S", "D")}
         if shape["L"] < 1.0 or shape["d"] < 1.0:
             raise InputError("training_flop", "enough for a model of one block", training_flop)
