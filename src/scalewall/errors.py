@@ -80,7 +80,7 @@ def nearest(name: str, names: Iterable[str], most: int = 3) -> str:
     """Return a hint that names the valid `names` nearest to `name`, or all if they are few."""
     known = sorted(names)
     begins = [n for n in known if n.startswith(name.lower())]
-    alike = difflib.get_close_matches(name.lower(), known, n=most, cutoff=0.5)
+    alike = difflib.get_close_matches(name.lower(), known, n=most, cutoff=0.6)
     close = list(dict.fromkeys([*begins, *alike]))[:most]
     if close:
         return f"Nearest: {', '.join(close)}."

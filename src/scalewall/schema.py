@@ -63,7 +63,7 @@ def whole(value: object, field: str, least: int = 1, most: float = math.inf) -> 
     InputError
         If it is none.
     """
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value)
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0
     if isinstance(value, str) and value.strip().isdecimal():
         value, good = int(value), True
     if not good or not isinstance(value, (int, float)) or not least <= value <= most:
@@ -76,6 +76,8 @@ def _faults(error: BaseException, path: str) -> list[InputError]:
     """Return the faults that an error of cattrs holds, each with its path."""
     if isinstance(error, InputErrors):
         return [found for fault in error.errors for found in _faults(fault, path)]
+    if isinstance(error, InputError) and not error.field:
+        return [InputError(path or "file", error.must, error.got, error.hint)]
     if isinstance(error, InputError):
         # A field's own reader names the field already; an owner's check names it below the path.
         parent, _, last = path.rpartition(".")
@@ -142,7 +144,7 @@ def _class_hook(cls: Any) -> Callable[[Any, Any], Any]:
 
     def hook(tables: Any, kind: Any) -> Any:
         if not isinstance(tables, dict):
-            raise InputError(cls.__name__.lower(), "a table", tables)
+            raise InputError("", "a table", tables)
         return inner(tables, kind)
 
     return hook

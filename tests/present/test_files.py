@@ -121,11 +121,6 @@ def test_a_wrong_ending(tmp_path: Path, name: str) -> None:
     assert ".parquet, .csv" in error.must
 
 
-def test_a_slip_in_the_ending_gets_the_nearest(tmp_path: Path) -> None:
-    assert refused(tmp_path / "x.parqet").hint == "Nearest: .parquet."
-    assert refused(tmp_path / "x.CSV").hint == "Nearest: .csv."
-
-
 def test_a_missing_folder(tmp_path: Path) -> None:
     error = refused(tmp_path / "nowhere" / "x.csv")
     assert "folder" in error.must
@@ -153,6 +148,14 @@ def test_what_may_not_be_written(tmp_path: Path) -> None:
     refused(tmp_path / "x.csv")
     (tmp_path / "folder").mkdir(mode=0o555)
     refused(tmp_path / "folder" / "x.csv")
+
+
+def test_a_link_to_a_file_that_is_not_there_yet_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").symlink_to(tmp_path / "y.csv")
+    check(tmp_path / "x.csv")
+    assert (tmp_path / "x.csv").is_symlink()
+    files.write_limits(searched(), tmp_path / "x.csv")
+    assert len(read(tmp_path / "y.csv")) == 6
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
@@ -218,7 +221,7 @@ except InputError as error:
 def test_a_picture_without_kaleido_says_what_to_install(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_KALEIDO, str(tmp_path / "x.png")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert said.startswith("The 'figure' must be a .html file, unless kaleido")
+    assert said.startswith("The 'figure' must be a .html file where kaleido is missing")
     assert "scalewall[image]" in said
     assert len(said.splitlines()) == 1
     assert not (tmp_path / "x.png").exists()

@@ -210,7 +210,7 @@ def test_the_assumptions() -> None:
     assert row_with(text, "duration").startswith("duration 3 months longest a run may take")
     assert row_with(text, "fill").startswith("fill 0.75 ")
     assert row_with(text, "word").startswith("word 2 B ")
-    assert row_with(text, "to_flop").startswith("to_flop the wall ")
+    assert row_with(text, "precision").startswith("precision bf16 ")
     assert row_with(text, "overlap_tensor").startswith("overlap_tensor true ")
 
 

@@ -95,9 +95,9 @@ def test_what_is_none_keeps_its_default() -> None:
     assert scenario(duration=None, preset=None, dp=None, batch_law=None, sparse=None) == scenario()
 
 
-def test_sparse_means_the_baseline_law_unless_a_law_is_given() -> None:
+def test_sparse_means_the_baseline_law_and_goes_with_no_other() -> None:
     assert scenario(sparse=True) == scenario(sparsity_law="baseline")
-    assert scenario(sparse=True, sparsity_law="4") == scenario(sparsity_law="4")
+    assert set(faults(sparse=True, sparsity_law="4")) == {"sparse"}
     assert scenario(sparse=False) == scenario()
 
 

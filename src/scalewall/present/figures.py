@@ -14,6 +14,9 @@ from scalewall.units import YEAR, show
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which colour-blind readers can tell apart."""
 
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+"""Strokes of lines, a new one each time the colours are used up."""
+
 AXES = {
     "dp": ("data", "solid", "circle"),
     "tp": ("tensor", "dash", "square"),
@@ -41,7 +44,7 @@ def limits_figure(answer: Limits) -> Any:
     alone = len(answer.curves) == 1
     for i, curve in enumerate(answer.curves):
         colour = PALETTE[i % len(PALETTE)]
-        _add_utilisation(figure, curve, colour)
+        _add_utilisation(figure, curve, colour, round_=i // len(PALETTE))
         _add_limits(figure, curve, colour, labelled=alone)
         _add_degrees(figure, curve, colour, alone)
     _add_closed_form(figure, answer)
@@ -91,7 +94,7 @@ def _title(answer: Limits) -> str:
     return f"{what}<br><sup>{laws}{', ' + s.preset if s.preset else ''}</sup>"
 
 
-def _add_utilisation(figure: Any, curve: Curve, colour: str) -> None:
+def _add_utilisation(figure: Any, curve: Curve, colour: str, round_: int) -> None:
     import plotly.graph_objects as go
 
     figure.add_trace(
@@ -101,7 +104,7 @@ def _add_utilisation(figure: Any, curve: Curve, colour: str) -> None:
             name=_legend(curve),
             legendgroup=curve.hardware,
             mode="lines+markers",
-            line={"color": colour, "width": 2.5},
+            line={"color": colour, "width": 2.5, "dash": DASHES[round_ % len(DASHES)]},
             marker={"size": 5},
             text=[hover(curve, p) for p in curve.points],
             hovertemplate="%{text}<extra></extra>",

@@ -8,22 +8,24 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from scalewall.errors import InputError
+from scalewall.errors import InputError, nearest
 from scalewall.study import records
 from scalewall.study.limits import Limits
 
 TABLES = (".parquet", ".csv")
 PICTURES = (".png", ".svg", ".pdf")
 FIGURES = (".html", *PICTURES)
-_KALEIDO = "Pictures need it and a browser: pip install 'scalewall[image]'."
+_PICTURE = "a .html file, unless kaleido and a browser are there (pip install 'scalewall[image]')"
 
 
 def check_path(path: Path, field: str, endings: tuple[str, ...]) -> None:
     """Raise `InputError` unless a file can be written at `path`, before anything is computed for it."""
     if path.suffix not in endings:
-        raise InputError(field, f"a file name that ends in {', '.join(endings)}", str(path))
+        hint = nearest(path.suffix, endings) if path.suffix else ""
+        must = f"a file name that ends in {', '.join(endings)}"
+        raise InputError(field, must, str(path), hint if hint.startswith("Nearest") else "")
     if path.suffix in PICTURES and importlib.util.find_spec("kaleido") is None:
-        raise InputError(field, "a .html file where kaleido is missing", str(path), _KALEIDO)
+        raise InputError(field, _PICTURE, str(path))
     try:
         there = path.exists()
         with path.open("ab"):  # the only sure test
@@ -94,5 +96,5 @@ def write_figure(figure: Any, path: Path) -> None:
     except OSError as error:
         raise InputError("figure", "a file that can be written", str(path), f"{error.strerror}.") from None
     except (ImportError, ValueError, RuntimeError) as error:
-        reason = f"{_KALEIDO} {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-        raise InputError("figure", "a .html file where pictures cannot be drawn", str(path), reason) from None
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError("figure", _PICTURE, str(path), reason) from None

@@ -18,10 +18,16 @@ from scalewall.study.points import Point
 from scalewall.units import YEAR, show
 
 
+def show_table(console: Console, table: Table) -> None:
+    """Print a table at the width it needs: a narrow terminal breaks its lines, no number is cut."""
+    needed = console.measure(table, options=console.options.update(max_width=10_000)).maximum
+    console.print(table, width=max(needed, console.width), crop=False, soft_wrap=needed > console.width)
+
+
 def show_limits(console: Console, answer: Limits, explain: bool = False) -> None:
     """Print the limits of every device: a summary, the curve, and what was derived."""
     for curve in answer.curves:
-        console.print(limits_table(curve))
+        show_table(console, limits_table(curve))
         for line in summary(curve, answer):
             console.print(Text(line))
         if explain:
@@ -32,7 +38,7 @@ def show_limits(console: Console, answer: Limits, explain: bool = False) -> None
 def limits_table(curve: Curve) -> Table:
     """Return a curve as a table, one row a training compute."""
     table = points_table(curve.points, curve.threshold_mfu)
-    table.title, table.title_justify = f"{curve.hardware}: {curve.cluster.title}", "left"
+    table.title, table.title_justify = Text(f"{curve.hardware}: {curve.cluster.title}"), "left"
     return table
 
 
@@ -69,10 +75,10 @@ def show_best(console: Console, found: Mapping[str, Sequence[Point]], explain: b
     """Print the best strategies for one training compute by device, and where a step's time goes."""
     for name, points in found.items():
         table = points_table(points)
-        table.title, table.title_justify = name, "left"
-        console.print(table)
+        table.title, table.title_justify = Text(name), "left"
+        show_table(console, table)
         console.print("where a step's time goes")
-        console.print(causes_table(points))
+        show_table(console, causes_table(points))
         if explain and (c := points[0].certificate) is not None:
             console.print(
                 Text(
@@ -187,8 +193,8 @@ def hardware_list(clusters: Sequence[Cluster]) -> Table:
         d, inner, outer = c.device, c.tiers[0], c.tiers[-1]
         size = "∞" if math.isinf(inner.size) else f"{inner.size:.0f}"
         table.add_row(
-            c.name,
-            c.title,
+            Text(c.name),
+            Text(c.title),
             show(d.peak_rate(), "FLOP/s"),
             f"{d.sustained:.0%}",
             show(d.memory, "B"),
@@ -212,7 +218,7 @@ def hardware_entry(cluster: Cluster) -> Group:
         else:
             said = ("derived: " if source.derived else "") + source.text
             said += f" ({source.date})" if source.date else ""
-        table.add_row(path, value, doc, Text(said, style="yellow" if source and source.derived else ""))
+        table.add_row(path, value, Text(doc), Text(said, style="yellow" if source and source.derived else ""))
     head = f"{cluster.name}: {cluster.title}"
     facts = ", ".join(
         part for part in (cluster.vendor, cluster.released and f"released {cluster.released}") if part

@@ -172,11 +172,12 @@ class Space:
             return 0.0
         pp, most_m = axes["pp"], np.floor(workload.batch_tokens / (workload.sparsity * axes["dp"]))[:, None]
         most_v = np.where(pp > 1, np.floor(workload.layers / pp), 1.0)
-        counts = np.ones_like(most_m) if self.microbatches else most_m
+        fixed_m = self.microbatches or 0
+        counts = (fixed_m <= most_m).astype(float) if fixed_m else most_m
         chunks = (self.interleave <= most_v).astype(float) if self.interleave else most_v
         ways = ("1f1b" in self.schedules) * counts * chunks
         filled = np.maximum(0.0, most_m - 2.0 * pp + 1.0)
-        filled = np.minimum(filled, 1.0) if self.microbatches else filled
+        filled = counts * (fixed_m >= 2.0 * pp) if fixed_m else filled
         one_chunk = self.interleave in (None, 1)
         ways = ways + ("zero-bubble" in self.schedules and one_chunk) * filled
         # A layout allows the degrees that what it uses divides: counted once for each number that is used.

@@ -177,18 +177,21 @@ def _paper_curve(scenario: Scenario, cluster: Cluster, tell: Progress) -> Curve:
     points: list[Point] = []
     for width in grid.widths():
         workload = grid.workload(scenario.scaling, width)
-        if workload.training_flop < scenario.from_flop:
-            continue
         tell(len(points), _PAPER_POINTS, f"{cluster.name}: {workload.training_flop:.2g} FLOP")
         best = paper.smallest_cluster(cluster, workload, scenario.duration, scenario.how)
         if best is None:
             break
         points.append(price_point(scenario, cluster, workload, best))
-    shown = tuple(p for p in points if p.training_flop <= (scenario.to_flop or math.inf))
+    if not points:
+        raise NoAnswer(
+            f"No run on the paper's grid ends within {show(scenario.duration, 's')} on {cluster.name}."
+        )
+    last = scenario.to_flop or math.inf
+    shown = tuple(p for p in points if scenario.from_flop <= p.training_flop <= last)
     if not shown:
         raise NoAnswer(
-            f"No run on the paper's grid within the range ends within {show(scenario.duration, 's')} on "
-            f"{cluster.name}."
+            f"No run on the paper's grid from {scenario.from_flop:.3g} to {last:.3g} FLOP ends within "
+            f"{show(scenario.duration, 's')} on {cluster.name}: the last that does has {points[-1].training_flop:.3g}."
         )
     knee = next((point for point in points if point.mfu < threshold), None)
     return Curve(cluster=cluster, threshold_mfu=threshold, knee=knee, wall=points[-1], points=shown)

@@ -85,11 +85,18 @@ def of_certificate(certificate: Certificate | None) -> dict[str, Any] | None:
 def of_hardware(cluster: Cluster) -> dict[str, Any]:
     """Return a hardware entry with the source of every number."""
     record = attrs.asdict(cluster, filter=lambda a, _: a.name != "sources")
-    for tier in record["tiers"]:
-        tier["size"] = None if math.isinf(tier["size"]) else int(tier["size"])
-        tier["bandwidth"] = None if math.isinf(tier["bandwidth"]) else tier["bandwidth"]
     record["device"]["sustained_rate"] = cluster.device.sustained_rate()
-    return {**record, "sources": {path: attrs.asdict(source) for path, source in cluster.sources.items()}}
+    finite: dict[str, Any] = _without_infinity(record)
+    return {**finite, "sources": {path: attrs.asdict(source) for path, source in cluster.sources.items()}}
+
+
+def _without_infinity(value: Any) -> Any:
+    """Return `value` with None, which JSON can hold, for what has no end."""
+    if isinstance(value, dict):
+        return {key: _without_infinity(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_infinity(inner) for inner in value]
+    return None if isinstance(value, float) and math.isinf(value) else value
 
 
 def rows(answer: Limits) -> list[dict[str, Any]]:

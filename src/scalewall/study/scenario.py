@@ -152,16 +152,12 @@ def scenario(**words: Any) -> Scenario:
         All that is wrong, in one go.
     """
     given = {name: value for name, value in words.items() if value is not None}
-    sparse = given.pop("sparse", False)
-    both = sparse and "sparsity_law" in given
-    if sparse:
+    if given.pop("sparse", False):
         given.setdefault("sparsity_law", "baseline")
     known = {a.name for a in attrs.fields(Scenario)} | set(_INSIDE)
     faults = [
         InputError(name, "absent or a known field", name, nearest(name, known)) for name in set(given) - known
     ]
-    if both:
-        faults.append(InputError("sparse", "left out where a sparsity_law is given", sparse))
     tables: dict[str, Any] = {}
     for name in [name for name in given if name in known]:
         value = given[name]
@@ -180,7 +176,8 @@ def scenario(**words: Any) -> Scenario:
     faults += _unknown_hardware(tables)
     if tables.get("preset") == PAPER_PRESET:
         for name in sorted(given):
-            if name in {"points", "objective", "space"} or _INSIDE.get(name, ("",))[0] == "space":
+            fixes = name in {"points", "objective"} or _INSIDE.get(name, (name,))[0] == "space"
+            if fixes and given[name] != {}:
                 faults.append(InputError(name, f"left out under {PAPER_PRESET}, which fixes it", given[name]))
     if faults or made is None:
         faults = [_in_the_callers_words(fault) for fault in faults]

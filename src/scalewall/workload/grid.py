@@ -49,7 +49,7 @@ def workload(scaling: Scaling, d_model: int) -> Workload:
         name: math.log(v)
         for name, v in (("S", sparsity), ("N", parameters), ("D", tokens), ("C", training_flop))
     }
-    sequences = nearest_round(math.exp(scaling.batch.log(logs)) / (SEQUENCE * sparsity))
+    sequences = nearest_round(scaling.batch_tokens(logs) / (SEQUENCE * sparsity))
     return Workload(
         training_flop=training_flop,
         d_model=d_model,

@@ -274,9 +274,6 @@ class Scaling:
             logs = self._logs(-low["residual"] / slope, training_flop, sparsity)
             if logs["S"] >= 0.0:  # a sparsity below one means a dense model
                 break
-        if not self.batch.log(logs) <= math.log(MOST_BATCH):
-            must = f"one that gives at most {MOST_BATCH:g} tokens at {training_flop:.3g} FLOP"
-            raise InputError("batch_law", must, self.batch.text)
         shape = {name: math.exp(logs[name]) for name in ("d", "f", "L", "S", "D")}
         if shape["L"] < 1.0 or shape["d"] < 1.0:
             raise InputError("training_flop", "enough for a model of one block", training_flop)
@@ -286,9 +283,23 @@ class Scaling:
             d_ff=shape["f"],
             layers=shape["L"],
             sparsity=max(1.0, shape["S"]),
-            batch_tokens=math.exp(self.batch.log(logs)),
+            batch_tokens=self.batch_tokens(logs),
             tokens=shape["D"],
         )
+
+    def batch_tokens(self, logs: Mapping[str, float]) -> float:
+        """Return the tokens of a batch where the variables' logarithms are `logs`.
+
+        Raises
+        ------
+        InputError
+            If there are more of them than `MOST_BATCH`.
+        """
+        log_tokens = self.batch.log(logs)
+        if not log_tokens <= math.log(MOST_BATCH):
+            must = f"one that gives at most {MOST_BATCH:g} tokens at {math.exp(logs['C']):.3g} FLOP"
+            raise InputError("batch_law", must, self.batch.text)
+        return math.exp(log_tokens)
 
     def _logs(self, log_d: float, training_flop: float, sparsity: PowerLaw) -> dict[str, float]:
         """Return the logarithms of all variables at width ``exp(log_d)``, and by how much N is missed."""
