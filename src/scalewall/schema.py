@@ -130,10 +130,28 @@ def _reader(attribute: attrs.Attribute[Any], kind: Any) -> Callable[[Any, Any], 
                 raise InputError(name, must, value)
             return value
 
+    if read is None and typing.get_origin(kind) is tuple:
+
+        def read(value: Any) -> Any:
+            if not isinstance(value, (list, tuple)):
+                raise InputError(name, "a list", value)
+            return _CONVERTER.structure(value, kind)
+
     if read is None:
         return None
     chosen = read
-    return lambda value, _: None if optional and value is None else chosen(value)
+
+    def hook(value: Any, _: Any) -> Any:
+        if optional and value is None:
+            return None
+        try:
+            return chosen(value)
+        except InputError:
+            raise
+        except (TypeError, AttributeError, ValueError):  # Python's words for a value of another kind
+            raise InputError(name, "of the documented form", value) from None
+
+    return hook
 
 
 def _class_hook(cls: Any) -> Callable[[Any, Any], Any]:

@@ -116,7 +116,6 @@ def test_sizes_by_hand():
     assert pipeline.size(cluster(2, math.inf), W) == 2 * (24 * 3 + 17)  # two stages in the tier, or one
 
 
-@pytest.mark.xfail(strict=True, reason="counts what a fixed micro-batch count or interleaving excludes")
 @pytest.mark.parametrize(
     ("locks", "size"),
     [

@@ -20,8 +20,11 @@ from scalewall.units import YEAR, show
 
 def show_table(console: Console, table: Table) -> None:
     """Print a table at the width it needs: a narrow terminal breaks its lines, no number is cut."""
-    needed = console.measure(table, options=console.options.update(max_width=10_000)).maximum
-    console.print(table, width=max(needed, console.width), crop=False, soft_wrap=needed > console.width)
+    wide = console.options.update(max_width=10_000)
+    own = console.width
+    console.width = max(own, console.measure(table, options=wide).maximum)
+    console.print(table, crop=False)
+    console.width = own
 
 
 def show_limits(console: Console, answer: Limits, explain: bool = False) -> None:

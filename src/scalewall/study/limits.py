@@ -191,7 +191,8 @@ def _paper_curve(scenario: Scenario, cluster: Cluster, tell: Progress) -> Curve:
     if not shown:
         raise NoAnswer(
             f"No run on the paper's grid from {scenario.from_flop:.3g} to {last:.3g} FLOP ends within "
-            f"{show(scenario.duration, 's')} on {cluster.name}: the last that does has {points[-1].training_flop:.3g}."
+            f"{show(scenario.duration, 's')} on {cluster.name}: the wall "
+            f"is at {points[-1].training_flop:.3g} FLOP."
         )
     knee = next((point for point in points if point.mfu < threshold), None)
     return Curve(cluster=cluster, threshold_mfu=threshold, knee=knee, wall=points[-1], points=shown)

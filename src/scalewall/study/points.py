@@ -17,7 +17,7 @@ from scalewall.strategy.search import Certificate, Question, search
 from scalewall.strategy.space import Strategy, smooth_numbers
 from scalewall.study.scenario import Scenario
 from scalewall.units import parse, show
-from scalewall.workload.scaling import Workload
+from scalewall.workload.scaling import MOST_FLOP, Workload
 
 MOST_TOP = 1000
 
@@ -98,13 +98,13 @@ def best_points(
     """
     flop = parse(training_flop, "FLOP", "training_flop")
     count = whole(top, "top", 1, MOST_TOP)
-    number = None if devices is None else whole(parse(devices, "1", "devices"), "devices")
+    number = None if devices is None else _count(devices)
     found: dict[str, list[Point]] = {}
     for cluster in scenario.clusters:
         asked = question(scenario, cluster, flop)
         if asked is None:
-            scenario.scaling.workload(flop)  # says what is wrong with it
-            raise InputError("training_flop", "enough for a model of one block", training_flop)
+            must = f"enough for a model of one block and at most {MOST_FLOP:g} FLOP"
+            raise InputError("training_flop", must, training_flop)
         if number is not None:
             asked = attrs.evolve(asked, objective="time", devices=number, duration=math.inf)
         result = search(attrs.evolve(asked, top=count))
@@ -115,6 +115,13 @@ def best_points(
             for strategy in result.strategies
         ]
     return found
+
+
+def _count(devices: float | str) -> int:
+    try:
+        return whole(parse(devices, "1", "devices"), "devices")
+    except InputError as error:
+        raise InputError("devices", error.must, devices) from None
 
 
 def _why_none(asked: Question, duration: float) -> str:

@@ -152,20 +152,24 @@ def scenario(**words: Any) -> Scenario:
         All that is wrong, in one go.
     """
     given = {name: value for name, value in words.items() if value is not None}
-    if given.pop("sparse", False):
+    sparse = given.pop("sparse", False)
+    both = sparse and "sparsity_law" in given
+    if sparse:
         given.setdefault("sparsity_law", "baseline")
     known = {a.name for a in attrs.fields(Scenario)} | set(_INSIDE)
     faults = [
-        InputError(name, "absent or a known field", name, nearest(name, known)) for name in set(given) - known
+        InputError(name, "absent or a known field", name, nearest(name, known | {"sparse"}))
+        for name in set(given) - known
     ]
-    tables: dict[str, Any] = {}
-    for name in [name for name in given if name in known]:
-        value = given[name]
-        if name in _INSIDE:
-            table, field = _INSIDE[name]
-            tables[table] = {**tables.get(table, {}), field: value}
-        else:
-            tables[name] = {**value, **tables.get(name, {})} if isinstance(value, dict) else value
+    if both:
+        faults.append(InputError("sparse", "left out where a sparsity_law is given", sparse))
+    tables: dict[str, Any] = {name: value for name, value in given.items() if name not in _INSIDE}
+    tables = {name: value for name, value in tables.items() if name in known}
+    for name in [name for name in given if name in _INSIDE]:
+        table, field = _INSIDE[name]
+        whole_table = tables.get(table, {})
+        if isinstance(whole_table, dict):  # else what it is instead is the fault
+            tables[table] = {**whole_table, field: given[name]}
     made = None
     try:
         made = structure(tables, Scenario)
@@ -191,7 +195,8 @@ def _unknown_hardware(tables: Mapping[str, Any]) -> list[InputError]:
     if preset is not None and preset not in catalogue.presets():
         return []
     faults: list[InputError] = []
-    for name in (names,) if isinstance(names, str) else names:
+    names = (names,) if isinstance(names, str) else names
+    for name in names if isinstance(names, (list, tuple)) else ():
         if isinstance(name, str):
             try:
                 catalogue.load(name, preset)
@@ -219,4 +224,7 @@ def from_toml(path: str | Path, **words: Any) -> Scenario:
         All that is wrong with either.
     """
     tables = read_toml(Path(path))
+    if words.get("sparse") and isinstance(tables.get("scaling", {}), dict):  # wins over the file's law
+        tables.pop("sparsity_law", None)
+        tables.get("scaling", {}).pop("sparsity", None)
     return scenario(**{**tables, **{name: value for name, value in words.items() if value is not None}})
