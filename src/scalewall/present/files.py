@@ -27,7 +27,7 @@ def check_path(path: Path, field: str, endings: tuple[str, ...]) -> None:
     if path.suffix in PICTURES and importlib.util.find_spec("kaleido") is None:
         raise InputError(field, _PICTURE, str(path))
     try:
-        there = path.exists()
+        there = path.exists() or path.is_symlink()  # a link to a file yet to be made stays a link
         with path.open("ab"):  # the only sure test
             pass
         if not there:

@@ -104,7 +104,8 @@ def find_knee(
     of them is below already, it is looked for at less compute. MFU is taken for a line in log
     compute, and the interval halved in turn.
     """
-    at = next((i for i, point in enumerate(points) if point.mfu < threshold), None)
+    falls = (i for i in range(1, len(points)) if points[i].mfu < threshold <= points[i - 1].mfu)
+    at = next(falls, None if points[0].mfu >= threshold else 0)
     if at is None:
         return None
     knee, above = points[at], points[at - 1] if at else None

@@ -164,6 +164,8 @@ def _curve(scenario: Scenario, cluster: Cluster, tell: Progress, coarse: Curve |
         if point is not None:
             found[place] = point
     points = tuple(found[place] for place in sorted(found))
+    if not points:
+        raise NoAnswer(f"No strategy that is allowed runs on {cluster.name} anywhere in the range.")
     knee = find_knee(scenario, cluster, [*points, wall], threshold)
     tell(total, total, f"{cluster.name}: done")
     return Curve(cluster=cluster, threshold_mfu=threshold, knee=knee, wall=wall, points=points)

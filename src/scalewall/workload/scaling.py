@@ -274,7 +274,11 @@ class Scaling:
             logs = self._logs(-low["residual"] / slope, training_flop, sparsity)
             if logs["S"] >= 0.0:  # a sparsity below one means a dense model
                 break
-        shape = {name: math.exp(logs[name]) for name in ("d", "f", "L", "S", "D")}
+        try:
+            shape = {name: math.exp(logs[name]) for name in ("d", "f", "L", "S", "D")}
+        except OverflowError:
+            must = f"one that gives a finite model at {training_flop:.3g} FLOP"
+            raise InputError("depth_law", must, self.depth.text) from None
         if shape["L"] < 1.0 or shape["d"] < 1.0:
             raise InputError("training_flop", "enough for a model of one block", training_flop)
         return Workload(
