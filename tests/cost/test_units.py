@@ -29,7 +29,12 @@ HOW = types.SimpleNamespace(**attrs.asdict(Assumptions()) | {"word": 2.0 * BYTE,
 
 def with_units(cluster: Cluster) -> types.SimpleNamespace:
     tiers = [
-        types.SimpleNamespace(size=t.size, bandwidth=t.bandwidth * BYTE / SECOND, latency=t.latency * SECOND)
+        types.SimpleNamespace(
+            size=t.size,
+            bandwidth=t.bandwidth * BYTE / SECOND,
+            latency=t.latency * SECOND,
+            in_network_reduction=t.in_network_reduction,
+        )
         for t in cluster.tiers
     ]
     return types.SimpleNamespace(device=device_with_units(cluster.device), tiers=tiers)

@@ -77,11 +77,18 @@ def multiplication_seconds(cluster: Cluster, products: Multiplications, tokens: 
     return sum(times[1:], times[0])
 
 
-def tensor_bytes(block: Sequence[Operator], degrees: Degrees, how: Assumptions, whole: bool) -> list[Array]:
+def tensor_bytes(
+    block: Sequence[Operator],
+    degrees: Degrees,
+    how: Assumptions,
+    whole: bool,
+    reducing: Sequence[bool] = (),
+) -> list[Array]:
     """Return the bytes a token and device that tensor parallelism sends at each tier, forward and backward.
 
     Forward, a linear layer's output is summed over the axis that splits its input; backward, its
     input's gradient over the axis that splits its output. The axes' bytes add up within a tier.
+    `reducing` says of each tier whether its switches reduce; none does if left out.
     """
     carried: list[Array] = [0.0] * len(next(iter(degrees.values())))
     for layer in block:
@@ -91,7 +98,7 @@ def tensor_bytes(block: Sequence[Operator], degrees: Degrees, how: Assumptions, 
                 (layer.in_features, layer.in_split, layer.out_split),
             ):
                 words = matmul.shard(size, total(degrees[own]), whole)
-                sent = collective.all_reduce_bytes(how.word * words, degrees[summed])
+                sent = collective.all_reduce_bytes(how.word * words, degrees[summed], reducing)
                 carried = [a + b for a, b in zip(carried, sent, strict=True)]
     return carried
 

@@ -19,17 +19,29 @@ Degrees = Sequence[Array]
 """Degree of one axis at each tier, innermost first."""
 
 
-def all_reduce_bytes(size: Array, degrees: Degrees) -> list[Array]:
+def in_network(tiers: Sequence[Tier]) -> tuple[bool, ...]:
+    """Return for each tier whether its switches reduce."""
+    return tuple(tier.in_network_reduction for tier in tiers)
+
+
+def all_reduce_bytes(size: Array, degrees: Degrees, reducing: Sequence[bool] = ()) -> list[Array]:
     """Return the bytes a device sends at each tier to all-reduce `size` bytes.
 
     Reduce-scatter inward, all-reduce outward, all-gather back: tier `i` carries
-    ``2 · (p_i − 1)/p_i · size/(p_0 · … · p_{i−1})``.
+    ``2 · (p_i − 1)/p_i · size/(p_0 · … · p_{i−1})``. Where the switches of a tier do the adding
+    (`reducing`, by tier; none if left out), a device sends what it has up once and receives the sum
+    once: ``size/(p_0 · … · p_{i−1})`` where ``p_i > 1``. That is never more, equal at two members, and
+    half of it at many.
 
-    Source: Thakur et al. 2005; hierarchy as in arXiv 2411.01137.
+    Source: Thakur et al. 2005; hierarchy as in arXiv 2411.01137; in the network, Graham et al. 2016
+    (SHARP).
     """
     carried, left = [], size
-    for degree in degrees:
-        carried.append(2.0 * (degree - 1.0) / degree * left)
+    for i, degree in enumerate(degrees):
+        if i < len(reducing) and reducing[i]:
+            carried.append(np.greater(degree, 1.0) * left)
+        else:
+            carried.append(2.0 * (degree - 1.0) / degree * left)
         left = left / degree
     return carried
 

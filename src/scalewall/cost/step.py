@@ -108,21 +108,21 @@ def parts(
     Source: arXiv 2411.01137.
     """
     d = strategies.degrees
-    pp, dp, ep = total(d["pp"]), total(d["dp"]), total(d["ep"])
+    pp, dp, ep, layers = total(d["pp"]), total(d["dp"]), total(d["ep"]), workload.layers
     split = {axis: total(d[axis]) for axis in ("tp_model", "tp_ff")}
     m, v, zero_bubble = strategies.microbatches, strategies.interleave, strategies.zero_bubble
-    layers, whole = workload.layers, workload.whole
     if products is None:
-        products = block.multiplications(cluster, workload.block, split, how, whole)
+        products = block.multiplications(cluster, workload.block, split, how, workload.whole)
     tokens = workload.batch_tokens / (dp * m * workload.sparsity)
     experts = workload.sparsity / ep
     hidden, exposed = _network(cluster, workload, d, v, how)
     idle = np.where(zero_bubble, 0.0, pipeline.idle_microbatches(pp, m, v)) * (layers / pp)
     waits = layers * block.tensor_latency(cluster, workload.block, d)
     waits = waits + block.exchange_latency(cluster, d, v, layers)
-    multiplying = experts * block.multiplication_seconds(cluster, products, tokens, whole)
+    multiplying = experts * block.multiplication_seconds(cluster, products, tokens, workload.whole)
     share = workload.parameters / (split["tp_model"] * split["tp_ff"] * pp * ep)
-    reduction = collective.slowest(cluster.tiers, collective.all_reduce_bytes(how.word * share, d["dp"]))
+    gradients = collective.all_reduce_bytes(how.word * share, d["dp"], collective.in_network(cluster.tiers))
+    reduction = collective.slowest(cluster.tiers, gradients)
     if how.overlap_data:
         reduction = np.maximum(0.0, reduction - m * (layers / pp) * multiplying)
     return StepParts(
@@ -144,7 +144,8 @@ def _network(
     cluster: Cluster, workload: Workload, degrees: Degrees, interleave: Array, how: Assumptions
 ) -> tuple[Array, Array]:
     """Return a block's network seconds a token that overlap with arithmetic, and those that do not."""
-    tensor = block.tensor_bytes(workload.block, degrees, how, workload.whole)
+    reducing = collective.in_network(cluster.tiers)
+    tensor = block.tensor_bytes(workload.block, degrees, how, workload.whole, reducing)
     exchange = block.exchange_bytes(workload.block, degrees, interleave, workload.layers, how)
     hidden: list[Array] = [0.0 * how.word] * len(cluster.tiers)  # no bytes
     exposed = list(hidden)

@@ -19,7 +19,8 @@ class Tier:
     """One level of network. Tier 0 joins devices (the scale-up domain); tier `i` joins domains of tier `i-1`.
 
     `size` counts members of the tier below (devices at tier 0); infinite at the last tier, where
-    the network goes on as far as the run needs.
+    the network goes on as far as the run needs. Switches that reduce in the network
+    (`in_network_reduction`) take each byte of an all-reduce once and hand each sum out once.
     """
 
     name: str = attrs.field(metadata={"doc": "what it is called"})
@@ -28,6 +29,9 @@ class Tier:
     )
     bandwidth: float = quantity("B/s", "of one device, in each direction")
     latency: float = quantity("s", "of one network operation", least=0.0, open_below=False, most=1e6)
+    in_network_reduction: bool = attrs.field(
+        default=False, metadata={"doc": "whether its switches add up what an all-reduce sends"}
+    )
 
     @size.validator
     def _check_size(self, attribute: object, value: float) -> None:

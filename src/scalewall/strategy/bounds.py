@@ -140,7 +140,8 @@ def laid_out(
         axis: [*layouts[chosen, i].T, total / product[chosen, i]]
         for i, (axis, total) in enumerate((("tp_model", some.tp_model), ("tp_ff", some.tp_ff)))
     }
-    sent = block.tensor_bytes(workload.block, degrees, how, workload.whole)
+    reducing = collective.in_network(cluster.tiers)
+    sent = block.tensor_bytes(workload.block, degrees, how, workload.whole, reducing)
     network = collective.slowest(cluster.tiers, sent) * (workload.sparsity / some.ep)
     used = np.cumprod(layouts.prod(axis=1), axis=1)[chosen]
     return attrs.evolve(
@@ -157,6 +158,17 @@ def block_seconds(family: Families, tokens: Array) -> Array:
     """Return at least the seconds of a block on `tokens` tokens an expert, all experts of a group."""
     busy = (family.start + family.slope * tokens).max(axis=1).sum(axis=0)
     return np.maximum(busy, family.network * tokens) + family.exposed * tokens
+
+
+def _reduction_bandwidth(tiers: Sequence[Tier]) -> float:
+    """Return the bandwidth that plain tiers need to all-reduce at least as fast as `tiers` together.
+
+    Of `s` bytes left, a tier that reduces in its switches carries ``s`` where it has ``p ≥ 2`` members,
+    and a plain one ``2·(p − 1)/p·s``, less than twice that. So it takes at least as long as a plain
+    tier of twice its bandwidth, and a bound that holds for plain tiers holds with that in its place.
+    (Without members both carry nothing; what is left for the tiers beyond is the same.)
+    """
+    return sum(tier.bandwidth * (2.0 if tier.in_network_reduction else 1.0) for tier in tiers)
 
 
 def tensor_seconds(
@@ -182,7 +194,7 @@ def tensor_seconds(
     bound: Array = 0.0
     inner = 1.0
     for t in range(len(tiers)):
-        beyond = sum(tier.bandwidth for tier in tiers[t:])
+        beyond = _reduction_bandwidth(tiers[t:])
         share = np.minimum(p, np.maximum(1.0, np.sqrt(inner * s / r)))
         other = np.minimum(q, np.maximum(1.0, inner / share))
         share = np.minimum(p, np.maximum(1.0, inner / other))
@@ -215,7 +227,7 @@ def reduction_seconds(
         return waits
     bound: Array = 0.0
     for t, inner in enumerate((1.0, *room)):
-        beyond = sum(tier.bandwidth for tier in tiers[t:])
+        beyond = _reduction_bandwidth(tiers[t:])
         bound = np.maximum(bound, 2.0 * size * (1.0 / np.minimum(inner, dp) - 1.0 / dp) / beyond)
     return bound + waits
 
