@@ -1,0 +1,198 @@
+"""The sources behind an answer: those of its devices' numbers, its laws, assumptions and formulas."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import attrs
+
+from scalewall.cost.assumptions import Assumptions
+from scalewall.errors import InputError
+from scalewall.hardware.cluster import Cluster, Source
+from scalewall.schema import read_toml, structure
+from scalewall.study.scenario import Scenario
+from scalewall.workload.scaling import Scaling
+
+SHIPPED = Path(str(files("scalewall"))) / "data" / "sources.toml"
+
+_LAWS = {
+    ("batch", "baseline"): ("mccandlish2018batch", "hoffmann2022chinchilla", "erdil2024limits"),
+    ("batch", "zhang-2024"): ("zhang2024batch",),
+    ("batch", "deepseek-2024"): ("deepseek2024llm",),
+    ("depth", "baseline"): ("erdil2024limits", "hoffmann2022chinchilla"),
+    ("sparsity", "baseline"): ("erdil2024limits",),
+}
+"""What the named laws rest on; a law of the user's own rests on the user."""
+
+_BIBTEX = (
+    *("title", "author", "year", "eprint", "archiveprefix", "journal", "volume", "number", "pages"),
+    *("howpublished", "url", "doi", "note"),
+)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise InputError("list", "a list of texts", value)
+    return tuple(value)
+
+
+@attrs.frozen(kw_only=True)
+class Reference:
+    """One entry of the literature: BibTeX's fields, how other texts name it, and what it stands behind.
+
+    `searched` is whether it only counts where all strategies are searched.
+    """
+
+    key: str
+    kind: str
+    title: str
+    author: str = ""
+    year: int | None = None
+    eprint: str = ""
+    journal: str = ""
+    volume: str = ""
+    number: str = ""
+    pages: str = ""
+    howpublished: str = ""
+    url: str = ""
+    doi: str = ""
+    note: str = ""
+    match: tuple[str, ...] = attrs.field(default=(), metadata={"read": _texts})
+    used_for: tuple[str, ...] = attrs.field(default=(), metadata={"read": _texts})
+    searched: bool = False
+
+    @property
+    def archiveprefix(self) -> str:
+        """Where an eprint is kept."""
+        return "arXiv" if self.eprint else ""
+
+    @property
+    def text(self) -> str:
+        """The entry in one line."""
+        names = [re.sub(r"(?<=\w),.*", "", name.strip()) for name in self.author.split(" and ")]
+        who = ", ".join(name for name in names if name not in ("", "others"))
+        who += " et al." if "others" in names else ""
+        when = f" ({self.year})" if self.year else ""
+        place = self.journal and f"{self.journal} {self.volume}({self.number}), {self.pages}"
+        where = [
+            place,
+            self.howpublished,
+            self.eprint and f"arXiv {self.eprint}",
+            self.doi,
+            self.url,
+            self.note,
+        ]
+        said = f"{who}{when}. {self.title}" if who else self.title
+        line = re.sub(r"[{}]", "", ". ".join([said, *filter(None, where)]).replace("--", "-"))
+        return line.replace("?.", "?") + "."
+
+    @property
+    def bibtex(self) -> str:
+        """The entry in BibTeX."""
+        given = {name: getattr(self, name) for name in _BIBTEX if getattr(self, name)}
+        width = max(map(len, given))
+        lines = [f"  {name:<{width}} = {{{value}}}," for name, value in given.items()]
+        return "\n".join([f"@{self.kind}{{{self.key},", *lines, "}"])
+
+
+@attrs.frozen(kw_only=True)
+class Citation:
+    """A source, and what of the answer rests on it; `bibtex` is empty for what was only worked out."""
+
+    key: str
+    text: str
+    bibtex: str
+    used_for: tuple[str, ...]
+
+
+def citations(scenario: Scenario) -> tuple[Citation, ...]:
+    """Return the sources behind any answer to `scenario`: literature first, then what only devices name."""
+    known = _references()
+    used: dict[str, list[str]] = {reference.key: [] for reference in known}
+    for reference in known:
+        if not (reference.searched and scenario.is_papers):
+            used[reference.key] += reference.used_for
+    for keys, what in _choices(scenario):
+        for key in keys:
+            used[key].append(what)
+    loose: list[Citation] = []
+    for cluster in scenario.clusters:
+        for key, fields in _known_fields(cluster).items():
+            used[key].append(f"{cluster.name}: {', '.join(fields)}")
+        loose += _loose(cluster)
+    found = [
+        Citation(key=r.key, text=r.text, bibtex=r.bibtex, used_for=tuple(dict.fromkeys(used[r.key])))
+        for r in known
+        if used[r.key]
+    ]
+    return (*found, *loose)
+
+
+@functools.cache
+def _references() -> tuple[Reference, ...]:
+    return tuple(structure(table, Reference) for table in read_toml(SHIPPED)["sources"])
+
+
+def _choices(scenario: Scenario) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what a scenario chooses, its laws and its assumptions, with the keys of the sources behind."""
+    if scenario.preset:
+        yield (
+            ("erdil2024limits",),
+            f"the preset {scenario.preset}: its devices, models and strategies",
+        )
+    for law in ("batch", "depth", "sparsity"):
+        name = getattr(scenario.scaling, law).text
+        if (law, name) in _LAWS:
+            yield _LAWS[law, name], f"the {law} law {name}"
+    for owner, cls in ((scenario, Scenario), (scenario.scaling, Scaling), (scenario.how, Assumptions)):
+        for a in attrs.fields(cls):  # a value that was changed is no longer its source's
+            source = a.metadata.get("source", "")
+            if source and getattr(owner, a.name) == a.default:
+                yield _matching(source), f"the default of {a.name}"
+
+
+def _matching(text: str) -> tuple[str, ...]:
+    """Return the keys of the literature that a text names."""
+    return tuple(r.key for r in _references() if any(word in text for word in r.match))
+
+
+def _known_fields(cluster: Cluster) -> dict[str, list[str]]:
+    """Return the fields of an entry whose sources name each entry of the literature."""
+    fields: dict[str, list[str]] = {}
+    for path, source in cluster.sources.items():
+        for key in _matching(source.text):
+            fields.setdefault(key, []).append(_field(path, source))
+    return fields
+
+
+def _loose(cluster: Cluster) -> Iterator[Citation]:
+    """Yield what sources of an entry are not in the literature; what was worked out is nothing to cite."""
+    fields: dict[tuple[str, bool], list[str]] = {}
+    for path, source in cluster.sources.items():
+        if source.text and not _matching(source.text):
+            fields.setdefault((source.text, source.derived), []).append(_field(path, source))
+    for i, ((text, derived), paths) in enumerate(fields.items(), 1):
+        made = Reference(key=f"{cluster.name}-{i}", kind="misc", title=_escaped(text))
+        yield Citation(
+            key=made.key,
+            text=text,
+            bibtex="" if derived else made.bibtex,
+            used_for=(f"{cluster.name}: {', '.join(paths)}",),
+        )
+
+
+def _field(path: str, source: Source) -> str:
+    return path.removeprefix("device.") + (" (derived)" if source.derived else "")
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([&%$#_])", r"\\\1", text.replace("{", "(").replace("}", ")"))
+
+
+def as_bibtex(found: tuple[Citation, ...]) -> str:
+    """Return the sources as one BibTeX file."""
+    return "\n\n".join(citation.bibtex for citation in found if citation.bibtex)
