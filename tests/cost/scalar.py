@@ -85,9 +85,16 @@ def matmul_seconds(
 # 4. Collectives over a hierarchy of networks
 
 
-def all_reduce(size: float, degrees: Sequence[int]) -> list[float]:
-    """Bytes that each tier carries."""
-    return [2 * (p - 1) / p * size / math.prod(degrees[:i]) for i, p in enumerate(degrees)]
+def all_reduce(size: float, degrees: Sequence[int], tiers: Sequence[Tier]) -> list[float]:
+    """Bytes that each tier carries; once up and once down where the switches do the adding."""
+    carried = []
+    for i, (p, tier) in enumerate(zip(degrees, tiers, strict=True)):
+        left = size / math.prod(degrees[:i])
+        if tier.in_network_reduction:
+            carried.append(left if p > 1 else 0.0)
+        else:
+            carried.append(2 * (p - 1) / p * left)
+    return carried
 
 
 def all_reduce_latency(tiers: Sequence[Tier], degrees: Sequence[int]) -> float:
@@ -154,10 +161,10 @@ def block_multiplications(
     return outputs + gradients
 
 
-def tensor_bytes(layout: Layout, d: float, f: float, how: Assumptions) -> list[float]:
+def tensor_bytes(tiers: Sequence[Tier], layout: Layout, d: float, f: float, how: Assumptions) -> list[float]:
     """Bytes a token at each tier: two all-reduces over either group."""
-    over_model = all_reduce(how.word * f, layout["tp_model"])
-    over_ff = all_reduce(how.word * d, layout["tp_ff"])
+    over_model = all_reduce(how.word * f, layout["tp_model"], tiers)
+    over_ff = all_reduce(how.word * d, layout["tp_ff"], tiers)
     return [2 * a + 2 * c for a, c in zip(over_model, over_ff, strict=True)]
 
 
@@ -175,7 +182,7 @@ def step_seconds(cluster: Cluster, w: Workload, s: Strategy, how: Assumptions) -
     blocks = w.layers / s.pp
 
     multiplying = experts * block_multiplications(cluster.device, w, d, f, b, how)
-    tensor = tensor_bytes(layout, d, f, how)
+    tensor = tensor_bytes(tiers, layout, d, f, how)
     hop = 2 * how.word * w.d_model / (s.tp_model * s.tp_ff)
     exchange = [hop * count / w.layers for count in exchanges(layout, v, w.layers)]
     hidden, exposed = [0.0] * len(tiers), [0.0] * len(tiers)
@@ -194,7 +201,7 @@ def step_seconds(cluster: Cluster, w: Workload, s: Strategy, how: Assumptions) -
         full += w.layers * block_wait + exchange_latency(tiers, layout, v, w.layers)
 
     held = 2 * w.d_model * w.d_ff * w.layers * w.sparsity / (s.tp_model * s.tp_ff * s.pp * s.ep)
-    reduction = slowest(tiers, all_reduce(how.word * held, layout["dp"]))
+    reduction = slowest(tiers, all_reduce(how.word * held, layout["dp"], tiers))
     if how.overlap_data:
         reduction = max(0.0, reduction - m * blocks * multiplying)
     return full + reduction + all_reduce_latency(tiers, layout["dp"])

@@ -43,6 +43,17 @@ def test_tiers_without_members_carry_nothing(p, data):
     assert sent == collective.all_reduce_bytes(1.0, p)
 
 
+@given(degrees, st.data())
+def test_switches_that_reduce_carry_what_is_left_once(p, data):
+    reducing = data.draw(st.lists(st.booleans(), min_size=len(p), max_size=len(p)))
+    plain = collective.all_reduce_bytes(1.0, p)
+    sent = collective.all_reduce_bytes(1.0, p, reducing)
+    for t, n in enumerate(p):
+        once = (n > 1) / math.prod(p[:t])
+        assert sent[t] == pytest.approx(once if reducing[t] else plain[t], rel=1e-14)
+        assert plain[t] / 2 <= sent[t] <= plain[t] * (1 + 1e-14)
+
+
 @given(degrees)
 def test_halves(p):
     """A reduce-scatter and an all-gather are an all-reduce."""

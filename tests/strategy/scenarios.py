@@ -100,6 +100,7 @@ def cluster(dice: Random, w: Workload) -> Cluster:
             size=size,
             bandwidth=dice.choice([math.inf, *[power_of_ten(dice, -2, 3) * unit for _ in range(4)]]),
             latency=dice.choice([0.0, power_of_ten(dice, -4, -0.5), power_of_ten(dice, -4, -0.5)]),
+            in_network_reduction=dice.random() < 0.25,
         )
         for i, size in enumerate([*sizes, dice.choice([math.inf, math.inf, math.inf, 4, 16])])
     ]

@@ -141,7 +141,7 @@ def latency(c: Cluster, k: float) -> Cluster:
 
 
 CHANGED = {  # how, and from bad to good
-    "memory": (of_device("memory"), (1e-3, 1.0, 1.5)),
+    "memory": (of_device("memory"), (3e-3, 1.0, 1.5)),
     "memory bandwidth": (of_device("memory_bandwidth"), (0.1, 1.0, 1.5)),
     "cache bandwidth": (cache_bandwidth, (0.1, 1.0, 1.5)),
     "sustained share": (of_device("sustained", most=1.0), (0.1, 1.0, 1.5)),

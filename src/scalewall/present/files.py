@@ -56,16 +56,27 @@ def write_limits(answer: Limits, path: Path) -> None:
     InputError
         If the file cannot be written.
     """
+    write_rows(records.rows(answer), about(answer), path)
+
+
+def write_rows(rows: list[dict[str, Any]], inside: dict[str, Any], path: Path) -> None:
+    """Write rows to `path`, with the document `inside` that says what they are, as in `write_limits`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
     check_path(path, "output", TABLES)
     import polars as pl
 
-    frame = pl.DataFrame(records.rows(answer), infer_schema_length=None)
-    inside = json.dumps(about(answer))
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    text = json.dumps({"version": version("scalewall"), **inside})
     try:
         if path.suffix == ".parquet":
-            frame.write_parquet(path, metadata={"scalewall": inside})
+            frame.write_parquet(path, metadata={"scalewall": text})
         else:
-            path.write_text(f"# {inside}\n{frame.write_csv()}", encoding="utf-8")
+            path.write_text(f"# {text}\n{frame.write_csv()}", encoding="utf-8")
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError("output", "a file that can be written", str(path), f"{error}.") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -15,7 +15,14 @@ from scalewall.study.closed_form import Wall
 from scalewall.study.limits import Curve, Limits
 from scalewall.study.points import Point
 from scalewall.study.scenario import Scenario
+from scalewall.study.sensitivity import Sensitivities, Sensitivity
+from scalewall.study.uncertainty import Answer, Indices, Spread
 from scalewall.workload.scaling import LAW_SOURCES, PowerLaw, Scaling
+
+if TYPE_CHECKING:
+    from scalewall.study.citations import Citation
+    from scalewall.study.claims import Checked
+    from scalewall.study.forecast import Forecast
 
 STRATEGY_FIELDS = ("dp", "tp_model", "tp_ff", "pp", "ep", "microbatches", "interleave", "schedule")
 
@@ -132,3 +139,248 @@ def assumptions() -> list[dict[str, Any]]:
 def of_wall(answer: Wall) -> dict[str, Any]:
     """Return the document of `scalewall wall`."""
     return attrs.asdict(answer)
+
+
+def of_sensitivity(answer: Sensitivities) -> dict[str, Any]:
+    """Return the document of `scalewall sensitivity`."""
+    return {
+        "scenario": answer.scenario.as_dict(),
+        "sensitivities": [
+            {**_of_base(found), "elasticities": _of_elasticities(found), "design": _of_design(found)}
+            for found in answer.devices
+        ],
+    }
+
+
+def _of_base(found: Sensitivity) -> dict[str, Any]:
+    outputs = {name: found.outputs.get(name) for name in ("knee", "mfu")}
+    return {
+        "hardware": found.cluster.name,
+        "step": found.step,
+        "knee_flop": found.knee_flop,
+        "fitted_knee_flop": outputs["knee"],
+        "wall_flop": found.wall_flop,
+        "mfu_at_flop": found.at_flop,
+        "fitted_mfu": outputs["mfu"],
+    }
+
+
+def _of_elasticities(found: Sensitivity) -> list[dict[str, Any]]:
+    own = ("output", "elasticity", "error", "up", "down", "low", "high", "kinked")
+    named = ("unit", "value")
+    return [
+        {
+            "input": e.input.name,
+            **{name: getattr(e.input, name) for name in named},
+            **{name: getattr(e, name) for name in own},
+        }
+        for e in found.elasticities
+    ]
+
+
+def _of_design(found: Sensitivity) -> dict[str, Any] | None:
+    if found.design is None:
+        return None
+    remedies = [
+        {
+            "input": r.input.name,
+            "unit": r.input.unit,
+            "value_today": r.input.value,
+            "value": r.value,
+            "factor": r.factor,
+            "least": r.least,
+            "most": r.most,
+            "threshold_mfu": r.threshold_mfu,
+            "point": of_point(r.point) if r.point else None,
+        }
+        for r in found.design.remedies
+    ]
+    today = found.design.today
+    return {
+        "target_flop": found.design.target_flop,
+        "today": of_point(today) if today else None,
+        "remedies": remedies,
+    }
+
+
+def sensitivity_rows(answer: Sensitivities) -> list[dict[str, Any]]:
+    """Return every elasticity of every device as one flat row."""
+    return [
+        {"hardware": found.cluster.name, **e} for found in answer.devices for e in _of_elasticities(found)
+    ]
+
+
+def of_claims(checked: Sequence[Checked], device: str) -> dict[str, Any]:
+    """Return the document of `scalewall claims`; an end of a range that is open is None."""
+    return {"device": device, "claims": [_of_claim(one) for one in checked]}
+
+
+def _of_claim(checked: Checked) -> dict[str, Any]:
+    claim = checked.claim
+    ends = [end if math.isfinite(end) else None for end in claim.range or ()]
+    return {
+        "id": claim.id,
+        "source": claim.source,
+        "where": claim.where,
+        "claim": claim.claim,
+        "claimed": _one_or_several(claim.claimed),
+        "computed": _one_or_several(checked.computed or ()),
+        "unit": claim.unit,
+        "agrees": checked.agrees,
+        "verdict": checked.verdict,
+        "tolerance": claim.tolerance,
+        "range": ends or None,
+        "reason": claim.reason,
+        "implied": checked.implied,
+        "note": checked.note,
+    }
+
+
+def _one_or_several(numbers: Sequence[float]) -> float | list[float] | None:
+    return None if not numbers else numbers[0] if len(numbers) == 1 else list(numbers)
+
+
+def of_citations(scenario: Scenario, found: Sequence[Citation]) -> dict[str, Any]:
+    """Return the document of `scalewall cite`."""
+    cited = [{**attrs.asdict(citation), "used_for": list(citation.used_for)} for citation in found]
+    return {"scenario": scenario.as_dict(), "citations": cited}
+
+
+def of_forecast(answer: Forecast) -> dict[str, Any]:
+    """Return the document of `scalewall forecast`."""
+    from scalewall.study.notable import CREDIT
+
+    trend, largest = answer.trend, answer.largest
+    return {
+        "scenario": answer.limits.scenario.as_dict(),
+        "today": answer.today.isoformat(),
+        "models": {
+            "file": answer.source,
+            "credit": CREDIT if answer.is_shipped else None,
+            "known": len(answer.known),
+            "last": max(model.date for model in answer.known).isoformat(),
+        },
+        "trend": {
+            "since": trend.since,
+            "top": trend.top,
+            "models": len(trend.models),
+            "growth_per_year": trend.growth,
+            "growth_interval_95": list(trend.growth_interval),
+            "scatter_log10": trend.scatter,
+            "flop_today": trend.flop(answer.now),
+        },
+        "largest": {
+            "name": largest.name,
+            "organization": largest.organization,
+            "date": largest.date.isoformat(),
+            "training_flop": largest.training_flop,
+        },
+        "frontier": {
+            "start": answer.start_from,
+            "flop_today": answer.flop_today,
+            "growth_per_year": answer.growth,
+            "growth_interval": None if answer.growth_interval is None else list(answer.growth_interval),
+        },
+        "meetings": forecast_rows(answer),
+    }
+
+
+def forecast_rows(answer: Forecast) -> list[dict[str, Any]]:
+    """Return when the frontier meets each limit, a row each; a date is None if there is none, ever."""
+    from scalewall.study.forecast import day_of
+
+    def day(year: float | None) -> str | None:
+        found = None if year is None else day_of(year)
+        return found.isoformat() if found else None
+
+    return [
+        {
+            "hardware": m.hardware,
+            "limit": m.kind,
+            "training_flop": m.training_flop,
+            "binding": m.binding,
+            "factor_from_today": None if m.training_flop is None else m.training_flop / answer.flop_today,
+            "date": day(m.year),
+            "earliest": day(m.interval[0]) if m.interval else None,
+            "latest": day(m.interval[1]) if m.interval else None,
+            "passed": m.passed,
+        }
+        for m in answer.meetings
+    ]
+
+
+def of_uncertainty(answer: Answer) -> dict[str, Any]:
+    """Return the document of `scalewall uncertainty`, with every draw."""
+    return {
+        "scenario": answer.scenario.as_dict(),
+        "samples": answer.samples,
+        "seed": answer.seed,
+        "hardware": [_of_spread(spread) for spread in answer.spreads],
+    }
+
+
+def _of_spread(spread: Spread) -> dict[str, Any]:
+    def quantiles(values: Any) -> dict[str, float]:
+        return {name: float(value) for name, value in zip(("p05", "p50", "p95"), values, strict=True)}
+
+    names = [some.name for some in spread.uncertainty.inputs]
+    band = zip(spread.computes, spread.baseline.mfu, spread.band().T, strict=True)
+    return {
+        "hardware": spread.cluster.name,
+        "inputs": [
+            {
+                "name": some.name,
+                "unit": some.given.unit,
+                "value": some.given.value,
+                "distribution": {"kind": some.kind, "numbers": list(some.numbers)},
+                "source": some.source,
+            }
+            for some in spread.uncertainty.inputs
+        ],
+        "correlation": spread.uncertainty.correlation.tolist(),
+        **{
+            limit: {"baseline": getattr(spread.baseline, limit), **quantiles(spread.interval(limit))}
+            for limit in ("knee_flop", "wall_flop")
+        },
+        "mfu": [{"training_flop": flop, "baseline": b, **quantiles(ends)} for flop, b, ends in band],
+        "draws": uncertainty_rows_of(spread),
+        "sobol": _of_indices(names, spread.indices) if spread.indices is not None else None,
+    }
+
+
+def _of_indices(names: Sequence[str], found: Indices) -> dict[str, Any]:
+    shares: dict[str, Any] = {"n": found.n, "of": "log10 FLOP", "interval": [0.05, 0.95]}
+    for output, limit in enumerate(("knee_flop", "wall_flop")):
+        shares[limit] = {
+            name: {
+                "first": float(found.first[output, i]),
+                "first_interval": found.first_interval[:, output, i].tolist(),
+                "total": float(found.total[output, i]),
+                "total_interval": found.total_interval[:, output, i].tolist(),
+            }
+            for i, name in enumerate(names)
+        }
+    return shares
+
+
+def uncertainty_rows_of(spread: Spread) -> list[dict[str, Any]]:
+    """Return every draw of a device as one flat row: the inputs, knee, wall and MFU by compute."""
+    names = [some.name for some in spread.uncertainty.inputs]
+    return [
+        {
+            **dict(zip(names, values, strict=True)),
+            "knee_flop": outcome.knee_flop,
+            "wall_flop": outcome.wall_flop,
+            **{f"mfu_at_{c:.3e}": m for c, m in zip(spread.computes, outcome.mfu, strict=True)},
+        }
+        for values, outcome in zip(spread.drawn.tolist(), spread.outcomes, strict=True)
+    ]
+
+
+def uncertainty_rows(answer: Answer) -> list[dict[str, Any]]:
+    """Return every draw of every device as one flat row."""
+    return [
+        {"hardware": spread.cluster.name, **row}
+        for spread in answer.spreads
+        for row in uncertainty_rows_of(spread)
+    ]

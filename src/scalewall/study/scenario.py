@@ -23,6 +23,12 @@ PAPER_PRESET = "epoch-2024"
 MOST_POINTS = 10_000
 
 
+def _table(value: object, field: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(field, "a table", value)
+    return dict(value)
+
+
 @attrs.frozen(kw_only=True)
 class Scenario:
     """What is asked of `limits`: devices, how runs scale, how long they may take, and where to look.
@@ -72,6 +78,13 @@ class Scenario:
             "read": lambda value: whole(value, "points", 2, MOST_POINTS),
         },
     )
+    uncertain: Mapping[str, Any] = attrs.field(
+        factory=dict,
+        metadata={
+            "doc": "distributions of uncertain inputs, as study.distributions reads them",
+            "read": lambda value: _table(value, "uncertain"),
+        },
+    )
 
     @hardware.validator
     def _check_hardware(self, attribute: object, value: object) -> None:
@@ -119,6 +132,7 @@ class Scenario:
             "scaling": {**attrs.asdict(self.scaling, filter=lambda a, _: a.name not in laws), **laws},
             "how": attrs.asdict(self.how),
             "space": attrs.asdict(self.space, filter=lambda a, value: value != a.default and bool(value)),
+            **({"uncertain": dict(self.uncertain)} if self.uncertain else {}),
         }
 
 

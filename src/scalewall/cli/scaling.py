@@ -1,0 +1,150 @@
+"""Commands on how far training scales: limits, the best strategies, the wall in closed form."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from scalewall.cli.shown import console, print_json, progress
+from scalewall.cli.words import Asked, File, Flag, Json, Range
+
+
+def limits(
+    *,
+    asked: Asked | None = None,
+    from_: Annotated[Range, Parameter(name="--from")] = None,
+    to: Range = None,
+    points: Range = None,
+    objective: Range = None,
+    json: Json = False,
+    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
+    figure: File = None,
+    explain: Flag = False,
+) -> None:
+    """How far training scales: MFU against training compute, the knee, and the latency wall.
+
+    Parameters
+    ----------
+    from_
+        Least training compute, FLOP (default 1e24).
+    to
+        Most training compute, FLOP (default: the wall).
+    points
+        Points of the curve (default 31).
+    objective
+        mfu: the highest utilisation (default); devices: the smallest cluster.
+    json
+        Print one JSON document instead of a table.
+    output
+        Write every point to a .parquet or .csv file.
+    figure
+        Write a figure: .html, or .png, .svg, .pdf.
+    explain
+        Say what the search did to be sure of every optimum.
+    """
+    from scalewall.present import files, tables
+    from scalewall.study import limits as study
+    from scalewall.study import records
+
+    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
+        if path is not None:
+            files.check_path(path, field, endings)
+    scenario = (asked or Asked()).read(from_flop=from_, to_flop=to, points=points, objective=objective)
+    with progress() as tell:
+        answer = study.limits(scenario, tell)
+    if json:
+        print_json(records.of_limits(answer))
+    else:
+        tables.show_limits(console(), answer, explain)
+        if scenario.uncertain:
+            print("The table [uncertain] is for 'scalewall uncertainty', with the same options.")
+    if output is not None:  # after the answer is shown: nothing computed is lost if this fails
+        files.write_limits(answer, output)
+    if figure is not None:
+        from scalewall.present import figures
+
+        files.write_figure(figures.limits_figure(answer), figure)
+
+
+def best(
+    training_flop: str,
+    /,
+    *,
+    asked: Asked | None = None,
+    devices: Range = None,
+    top: Range = None,
+    objective: Range = None,
+    json: Json = False,
+    explain: Flag = False,
+) -> None:
+    """The best strategies for one training compute, and where a step's time goes.
+
+    The whole space is searched; a preset gives the hardware alone.
+
+    Parameters
+    ----------
+    training_flop
+        Training compute, such as 1e28.
+    devices
+        Number of devices: the fastest strategies on just as many, deadline and objective aside.
+    top
+        How many strategies of different degrees to show (default 5).
+    objective
+        mfu: the highest utilisation (default); devices: the smallest cluster.
+    json
+        Print one JSON document instead of a table.
+    explain
+        Say what the search did to be sure.
+    """
+    from scalewall.present import tables
+    from scalewall.study import points, records
+
+    scenario = (asked or Asked()).read(objective=objective)
+    found = points.best_points(scenario, training_flop, devices=devices, top=top or "5")
+    if json:
+        print_json(records.of_best(scenario, found))
+    else:
+        tables.show_best(console(), found, explain)
+
+
+def wall(
+    *,
+    latency: str = "9us",
+    layers: str = "120",
+    batch: str = "4e6",
+    duration: str = "3 months",
+    tokens_per_parameter: str = "20",
+    json: Json = False,
+) -> None:
+    """The latency wall's closed form: the largest model whose steps fit a run, on any number of devices.
+
+    Parameters
+    ----------
+    latency
+        Wait of one matrix multiplication, its network operations included.
+    layers
+        Number of blocks.
+    batch
+        Tokens a batch.
+    duration
+        Longest the run may take.
+    tokens_per_parameter
+        Training tokens a parameter.
+    json
+        Print one JSON document instead of a sentence.
+    """
+    from scalewall.present import tables
+    from scalewall.study import closed_form, records
+
+    answer = closed_form.wall(
+        latency=latency,
+        layers=layers,
+        batch=batch,
+        duration=duration,
+        tokens_per_parameter=tokens_per_parameter,
+    )
+    if json:
+        print_json(records.of_wall(answer))
+    else:
+        tables.show_wall(console(), answer)

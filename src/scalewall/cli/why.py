@@ -1,0 +1,267 @@
+"""Commands on why the limits are where they are, what moves them, and when they are met."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from scalewall.cli.shown import console, print_json, progress
+from scalewall.cli.words import TREND, Asked, File, Flag, Growth, Json, Names, Range, Several, Word
+
+
+def sensitivity(
+    *,
+    asked: Asked | None = None,
+    at: Names = None,
+    flop: Range = None,
+    step: Range = None,
+    target: Range = None,
+    only: Names = None,
+    json: Json = False,
+    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
+    figure: File = None,
+) -> None:
+    """What the limits depend on: elasticities of knee, wall and MFU, and what a larger run would need.
+
+    Parameters
+    ----------
+    at
+        knee, wall, mfu, or several of them (default all).
+    flop
+        Training compute at which the MFU is meant (default: the knee).
+    step
+        Share by which inputs go up and down (default 0.1); exponents by a tenth of it, sizes by two.
+    target
+        Training compute: also the least change of each input alone that makes such a run efficient.
+    only
+        Names of inputs, such as scale_out_bandwidth (default all).
+    json
+        Print one JSON document instead of tables.
+    output
+        Write every elasticity to a .parquet or .csv file.
+    figure
+        Write a figure: .html, or .png, .svg, .pdf.
+    """
+    from scalewall.present import files, tables_sensitivity
+    from scalewall.study import records
+    from scalewall.study import sensitivity as study
+
+    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
+        if path is not None:
+            files.check_path(path, field, endings)
+    scenario = (asked or Asked()).read()
+    outputs = at or study.OUTPUTS
+    with progress() as tell:
+        answer = study.sensitivity(
+            scenario, at=outputs, flop=flop, step=step or "0.1", target=target, only=only, progress=tell
+        )
+    if output is not None:
+        files.write_rows(records.sensitivity_rows(answer), records.of_sensitivity(answer), output)
+    if figure is not None:
+        from scalewall.present import figures_sensitivity
+
+        files.write_figure(figures_sensitivity.tornado_figure(answer), figure)
+    if json:
+        print_json(records.of_sensitivity(answer))
+    else:
+        tables_sensitivity.show_sensitivity(console(), answer)
+
+
+def forecast(
+    *,
+    asked: Asked | None = None,
+    growth: Growth = None,
+    start: Growth = None,
+    since: Growth = None,
+    top: Growth = None,
+    today: Growth = None,
+    models: Annotated[Path | None, Parameter(group=TREND)] = None,
+    json: Json = False,
+    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
+    figure: File = None,
+) -> None:
+    """When the frontier of training compute meets the knee and the wall of devices.
+
+    Parameters
+    ----------
+    growth
+        Factor a year by which the frontier grows from now on (default: that of the trend).
+    start
+        Where it grows from: trend, the fitted line today (default); largest, the largest known run; or FLOP.
+    since
+        Year from which models count for the trend (default 2010).
+    top
+        How many of the largest known models made the frontier at a time (default 10).
+    today
+        Date, such as 2026-07-15; models published later are left out.
+    models
+        CSV file of models in place of the one that ships, by Epoch AI.
+    json
+        Print one JSON document instead of a table.
+    output
+        Write the dates to a .parquet or .csv file.
+    figure
+        Write a figure: .html, or .png, .svg, .pdf.
+    """
+    from scalewall.present import files, tables_forecast
+    from scalewall.study import forecast as study
+    from scalewall.study import records
+
+    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
+        if path is not None:
+            files.check_path(path, field, endings)
+    named = {"growth": growth, "start": start, "since": since, "top": top, "today": today, "models": models}
+    words = {name: word for name, word in named.items() if word is not None}
+    scenario = (asked or Asked()).read()
+    with progress() as tell:
+        answer = study.forecast(scenario, tell, **words)
+    if output is not None:
+        files.write_rows(records.forecast_rows(answer), records.of_forecast(answer), output)
+    if figure is not None:
+        from scalewall.present import figures_forecast
+
+        files.write_figure(figures_forecast.over_time(answer).figure, figure)
+    if json:
+        print_json(records.of_forecast(answer))
+    else:
+        tables_forecast.show_forecast(console(), answer)
+
+
+def figures_(folder: Path, /, *, json: Json = False) -> None:
+    """Redraw the three figures of Epoch AI's article, each with its data, into a folder; some two minutes.
+
+    Parameters
+    ----------
+    folder
+        Where to; it is made if it is not there. Files of the same names are replaced.
+    json
+        Print one JSON document instead of lines.
+    """
+    from scalewall.present import drawn, figures_article
+
+    drawn.make_folder(folder)
+    written: list[str] = []
+    missing: list[str] = []
+    with progress() as tell:
+        for figure in figures_article.article_figures(tell):
+            paths, lacking = drawn.write_drawn(figure, folder)
+            written += [str(path) for path in paths]
+            missing += [lacking] if lacking else []
+    if json:
+        print_json({"written": written, "missing": missing})
+    else:
+        console().print("\n".join([*written, *missing]), markup=False, soft_wrap=True)
+
+
+def uncertainty(
+    *,
+    asked: Asked | None = None,
+    samples: Range = None,
+    seed: Range = None,
+    at: Names = None,
+    jobs: Range = None,
+    sobol: Flag = False,
+    json: Json = False,
+    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
+    figure: File = None,
+) -> None:
+    """How sure the limits are: knee, wall and MFU where inputs are uncertain, and what the spread is due to.
+
+    The distributions stand in a table [uncertain] of the --scenario file; else those of the baseline count.
+
+    Parameters
+    ----------
+    samples
+        Draws, a power of two (default 64).
+    seed
+        The same seed gives the same draws (default 0).
+    at
+        Further training computes at which MFU is wanted.
+    jobs
+        Processes that share the work (default 1).
+    sobol
+        Also find Sobol indices: samples times (inputs + 2) draws.
+    json
+        Print one JSON document instead of tables.
+    output
+        Write every draw to a .parquet or .csv file.
+    figure
+        Write a figure: .html, or .png, .svg, .pdf.
+    """
+    from scalewall.present import files, tables_uncertainty
+    from scalewall.study import records
+    from scalewall.study import uncertainty as study
+
+    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
+        if path is not None:
+            files.check_path(path, field, endings)
+    scenario = (asked or Asked()).read()
+    choices: dict[str, Any] = {"samples": samples or "64", "seed": seed or "0", "jobs": jobs or "1"}
+    with progress() as tell:
+        answer = study.uncertainty(scenario, at=at or (), sobol=sobol, progress=tell, **choices)
+    if output is not None:
+        files.write_rows(records.uncertainty_rows(answer), {"scenario": scenario.as_dict()}, output)
+    if figure is not None:
+        from scalewall.present import figures_uncertainty
+
+        files.write_figure(figures_uncertainty.uncertainty_figure(answer), figure)
+    if json:
+        print_json(records.of_uncertainty(answer))
+    else:
+        tables_uncertainty.show_uncertainty(console(), answer)
+
+
+def claims(
+    *,
+    only: Annotated[Several, Parameter(consume_multiple=True)] = None,
+    device: Word = None,
+    json: Json = False,
+) -> None:
+    """What the sources claim, the product's own figure for each claim, and whether they agree.
+
+    Parameters
+    ----------
+    only
+        Ids of the claims that are wanted (default all).
+    device
+        What stands in for the H100: a name of the preset epoch-2024 or of the catalogue, or the path of a
+        .toml file (default h100-sxm of the preset).
+    json
+        Print one JSON document instead of a table.
+    """
+    from scalewall.present import tables_claims
+    from scalewall.study import claims as study
+    from scalewall.study import records
+
+    with progress() as tell:
+        checked = study.claims(only or (), device=device, progress=tell)
+    if json:
+        print_json(records.of_claims(checked, device or study.DEVICE))
+    else:
+        tables_claims.show_claims(console(), checked)
+
+
+def cite(*, asked: Asked | None = None, bibtex: Flag = False, json: Json = False) -> None:
+    """The sources behind an answer: say it as to 'limits', and see what its numbers and formulas rest on.
+
+    Parameters
+    ----------
+    bibtex
+        Print BibTeX instead of a list.
+    json
+        Print one JSON document instead of a list.
+    """
+    from scalewall.present import tables_claims
+    from scalewall.study import citations as study
+    from scalewall.study import records
+
+    scenario = (asked or Asked()).read()
+    found = study.citations(scenario)
+    if json:
+        print_json(records.of_citations(scenario, found))
+    elif bibtex:
+        print(study.as_bibtex(found))
+    else:
+        tables_claims.show_citations(console(), found)
