@@ -81,7 +81,6 @@ def write_drawn(drawn: Drawn, folder: Path) -> tuple[list[Path], str | None]:
     document = {"title": drawn.title, **drawn.about, "rows": drawn.rows}
     picture, missing = folder / f"{drawn.name}.png", None
     files.check_path(paths[2], "folder", (".json",))
-    files.check_path(picture, "folder", (".png",))
     paths[2].write_text(json.dumps(document, indent=1, allow_nan=False), encoding="utf-8")
     try:
         files.write_figure(drawn.figure, picture)
