@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
+import numpy as np
 import pytest
 
-from scalewall.cost import step
+from scalewall.cost import block, step
 from scalewall.cost.assumptions import Assumptions
+from scalewall.cost.step import AXES
 from scalewall.hardware import catalogue
 from scalewall.hardware.cluster import Cluster
 from scalewall.strategy import paper
@@ -86,6 +89,30 @@ def test_an_a100_falls_later():
 def test_a_v100_falls_earlier():
     v100 = catalogue.load("v100", "epoch-2024")
     assert not all(efficient(v100, width) for width in WIDTHS[: KNEE - 1])
+
+
+def test_what_the_paper_tries():
+    """On 512 devices: every power of two, near-square tensor parallelism, few micro-batch counts."""
+    w = grid.workload(Scaling(), 12288)
+    tried = paper.enumerate_strategies(H100, w, 512)
+    degrees = {axis: block.total(tried.degrees[axis]) for axis in AXES}
+    ways: dict[tuple[float, float], set[tuple[float, float]]] = {}
+    counts: dict[tuple[float, float], set[tuple[float, float, bool]]] = {}
+    for i in range(len(tried.microbatches)):
+        dp, model, ff, pp, ep = (degrees[axis][i][np.isfinite(degrees[axis][i])][0] for axis in AXES)
+        assert dp * model * ff * pp * ep == 512
+        ways.setdefault((dp, pp), set()).add((model, ff))
+        schedule = tried.microbatches[i, 0], tried.interleave[i, 0], tried.zero_bubble[i, 0]
+        counts.setdefault((dp, pp), set()).add(schedule)
+    # From isqrt(tp) to four times that.
+    assert ways[1, 8] == {(8, 8), (4, 16), (2, 32)}
+    assert ways[1, 64] == {(4, 2), (2, 4), (1, 8)}
+    assert ways[1, 16] == {(4, 8), (2, 16)}  # isqrt(32) is 5
+    # The four least that divide the batch of 7 · 2^20 and fill the pipeline, and one for zero-bubble.
+    assert counts[1, 8] == {*((m, 24.0, False) for m in (8, 14, 16, 28)), (16, 1.0, True)}
+    assert counts[512, 1] == {*((m, 1.0, False) for m in (1, 2, 4, 7)), (2, 1.0, True)}
+    layouts = {tuple(float(tried.degrees[axis][0][0, j]) for axis in AXES) for j in range(35)}
+    assert layouts == {way for way in itertools.product((1, 2, 4, 8), repeat=5) if math.prod(way) == 8}
 
 
 def test_sparse_models_use_every_expert():

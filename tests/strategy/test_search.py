@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from scalewall.cost import step
+from scalewall.errors import InputError
 from scalewall.strategy.search import Question, Result, ruled_out, search
 from scalewall.strategy.space import SCHEDULES, Strategy
 from tests.strategy import brute, scenarios
@@ -152,3 +153,16 @@ def test_scenarios_have_some_of_everything():
         assert sum(getattr(s, name) > 1 for s in best) > 3, name
     assert sum(s.microbatches < s.pp for s in best) > 3
     assert min(sum(s.schedule == schedule for s in best) for schedule in SCHEDULES) > 20
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"objective": "cost"}, "The 'objective' must be one of mfu, devices, time"),
+        ({"objective": "time", "devices": None}, "The 'devices' must be a whole number"),
+        ({"top": 0}, "The 'top' must be a whole number of at least 1"),
+    ],
+)
+def test_questions_that_are_refused(fields, message):
+    with pytest.raises(InputError, match=message):
+        attrs.evolve(scenarios.question(0)[0], **fields)

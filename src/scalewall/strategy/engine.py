@@ -41,9 +41,9 @@ _FIRST_FAMILIES = 64
 _ROUNDS = 24  # of putting a bound into itself
 _SETTLED = 1.01
 _HINT_REACH = 4
-_SPARE, _PROMISE = 0.95, 0.9  # shares of the deadline, and of the best score so far
+_SPARE, _PROMISE = 0.95, 0.8  # shares of the deadline, and of the best score so far
 _MISSES = 3  # of the deadline in a row, before bisection
-_CELLS = 1 << 14  # array elements priced at once: a few such arrays fit the cache together
+_CELLS = 1 << 15  # array elements priced at once: a few such arrays fit the cache together
 
 
 @attrs.frozen(kw_only=True)
