@@ -11,8 +11,10 @@ import pytest
 
 from scalewall.cost import step
 from scalewall.errors import InputError
+from scalewall.hardware.cluster import Cluster, Tier
 from scalewall.strategy.search import Question, Result, ruled_out, search
-from scalewall.strategy.space import SCHEDULES, Strategy
+from scalewall.strategy.space import SCHEDULES, Space, Strategy
+from scalewall.workload.scaling import Workload
 from tests.strategy import brute, scenarios
 
 BLOCKS = [range(first, first + 15) for first in range(0, 240, 15)]
@@ -166,3 +168,32 @@ def test_scenarios_have_some_of_everything():
 def test_questions_that_are_refused(fields, message):
     with pytest.raises(InputError, match=message):
         attrs.evolve(scenarios.question(0)[0], **fields)
+
+
+def test_a_deadline_that_only_the_last_degree_meets():
+    """Eight micro-batches of at least one token: of 17 degrees six are left, and five are too slow."""
+    slow, _ = scenarios.question(0)
+    w = Workload(
+        training_flop=6.0 * 2 * 64 * 64 * 4 * 64,
+        d_model=64,
+        d_ff=64,
+        layers=4,
+        sparsity=1,
+        batch_tokens=64,
+        tokens=64,
+    )
+    device = attrs.evolve(slow.cluster.device, memory=1e9, kernel_latency=1.0, peak={"bf16": 1e6}, caches=())
+    one = {axis: (1,) for axis in ("tp_model", "tp_ff", "pp", "ep")}
+    question = attrs.evolve(
+        slow,
+        cluster=Cluster(name="slow", device=device, tiers=(Tier(name="t", bandwidth=1e9, latency=0.0),)),
+        workload=w,
+        space=Space(**one, microbatches=8, schedules=("1f1b",)),
+        objective="mfu",
+        devices=None,
+        duration=math.inf,
+    )
+    every = brute.table(question)
+    just = attrs.evolve(question, duration=float(every.seconds.min()) * (1 + 1e-12))
+    assert [s.dp for s in search(just).strategies] == [8]
+    assert agrees(search(just), brute.best_scores(just, every))
