@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -206,8 +205,3 @@ def mfu(cluster: Cluster, workload: Workload, devices: Array, step_seconds: Arra
     """
     peak = cluster.device.peak_rate(how.precision)
     return workload.training_flop / (workload.steps * step_seconds * devices * peak)
-
-
-def tier_names(cluster: Cluster) -> Sequence[str]:
-    """Return the names of the cluster's tiers, innermost first."""
-    return [tier.name for tier in cluster.tiers]
