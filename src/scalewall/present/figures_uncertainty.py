@@ -54,6 +54,7 @@ def _add_band(figure: Any, spread: Spread, colour: str) -> None:
         go.Scatter(
             x=x + x[::-1],
             y=high + low[::-1],
+            mode="lines",
             fill="toself",
             fillcolor=shade,
             line={"width": 0},

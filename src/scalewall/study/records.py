@@ -16,7 +16,8 @@ from scalewall.study.limits import Curve, Limits
 from scalewall.study.points import Point
 from scalewall.study.scenario import Scenario
 from scalewall.study.sensitivity import Sensitivities, Sensitivity
-from scalewall.study.uncertainty import Answer, Indices, Spread
+from scalewall.study.uncertainty import Answer, Spread
+from scalewall.study.variance import Indices
 from scalewall.workload.scaling import LAW_SOURCES, PowerLaw, Scaling
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib.resources import files
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
@@ -21,15 +21,18 @@ import numpy as np
 from scalewall.errors import InputError, NoAnswer
 from scalewall.hardware.cluster import Cluster
 from scalewall.schema import read_toml, whole
+from scalewall.strategy.search import ruled_out, search
 from scalewall.strategy.space import Strategy
 from scalewall.study.boundary import find_knee, find_wall
 from scalewall.study.distributions import Uncertainty, need_scipy, read, unit_cube
 from scalewall.study.inputs import inputs
-from scalewall.study.points import Point, best_point
+from scalewall.study.points import Point, best_point, price_point, question
 from scalewall.study.scenario import Scenario
+from scalewall.study.variance import Indices, base_samples, sobol_indices
 from scalewall.units import parse
 
 Array = Any
+Found = TypeVar("Found")
 Progress = Callable[[int, int, str], None]
 
 SHARES = (0.05, 0.5, 0.95)
@@ -37,7 +40,9 @@ SHARES = (0.05, 0.5, 0.95)
 
 MOST_SAMPLES = 1 << 14
 _POINTS = 9  # between which the knee is looked for first; the same computes for every draw
-_RESAMPLES = 1000
+_PRECISION = 5e-3  # of a draw's wall
+_LEAST_FLOP = 1e12  # no wall is looked for below this
+_MOST_DP = 4
 _FIRST = ("sustained", "peak_rate")  # set before caches, whose bandwidth moves with them
 
 
@@ -48,28 +53,6 @@ class Outcome:
     knee_flop: float
     wall_flop: float
     mfu: tuple[float, ...]
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class Indices:
-    """Which share of an answer's variance is due to which input.
-
-    Attributes
-    ----------
-    first, total
-        By output and input: the share that goes if only this input were known, and the share that is
-        left if all others were.
-    first_interval, total_interval
-        Their 5-95% intervals by the bootstrap: (ends, outputs, inputs).
-    n
-        Points of either base sample; the model was run ``n·(inputs + 2)`` times.
-    """
-
-    first: Array
-    total: Array
-    first_interval: Array
-    total_interval: Array
-    n: int
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -210,7 +193,7 @@ def _spread(
     computes = tuple(sorted({*grid.tolist(), *at}))
     points = [best_point(scenario, cluster, flop) for flop in computes]
     hints = tuple(None if point is None else point.strategy for point in points)
-    run = functools.partial(outcome, scenario, cluster, names, computes, hints)
+    run = functools.partial(outcome, scenario, cluster, names, computes, hints, wall.training_flop)
 
     def model(rows: Array) -> Iterator[Outcome]:
         yield from _in_turn(run, rows, jobs, progress, cluster.name)
@@ -227,11 +210,14 @@ def _spread(
 
         indices = sobol_indices(limits, len(names), n, seed)
         # Of all these draws the two base samples are fair ones; the others share values with them.
-        drawn = uncertain.draw(_base_samples(len(names), n, seed).reshape(2 * n, -1))
+        drawn = uncertain.draw(base_samples(len(names), n, seed).reshape(2 * n, -1))
         found = found[: 2 * n]
     return Spread(
         cluster=cluster,
-        baseline=outcome(scenario, cluster, (), computes, hints, ()),
+        baseline=attrs.evolve(
+            outcome(scenario, cluster, (), computes, hints, wall.training_flop, ()),
+            wall_flop=wall.training_flop,
+        ),
         uncertainty=uncertain,
         drawn=drawn,
         computes=computes,
@@ -265,11 +251,13 @@ def outcome(
     names: Sequence[str],
     computes: Sequence[float],
     hints: Sequence[Strategy | None],
+    wall_near: float,
     values: Sequence[float],
 ) -> Outcome:
-    """Return the limits with the inputs `names` at `values`, in SI; `hints` only save time.
+    """Return the limits with the inputs `names` at `values`, in SI.
 
-    The knee is the first crossing that the `computes` below the wall show.
+    The knee is the first crossing that the `computes` below the wall show. `hints` and a guess of the
+    wall only save time.
 
     Raises
     ------
@@ -280,7 +268,7 @@ def outcome(
     drawn = dict(zip(names, values, strict=True))
     for name in sorted(drawn, key=lambda name: name not in _FIRST):
         scenario, cluster = known[name].set(scenario, cluster, drawn[name])
-    wall = find_wall(scenario, cluster)
+    wall = coarse_wall(scenario, cluster, wall_near)
     points: list[Point | None] = []
     for flop, hint in zip(computes, hints, strict=True):
         late = flop >= wall.training_flop
@@ -295,70 +283,57 @@ def outcome(
     )
 
 
-# Sobol indices ---------------------------------------------------------------------------------------
+def coarse_wall(scenario: Scenario, cluster: Cluster, near: float) -> Point:
+    """Return about the largest run that ends in time, looked for from `near` on.
 
+    As `boundary.find_wall`, with less precision, and examples are looked for only among the fastest
+    kind of strategy: the most data parallelism, and as few micro-batches as there can be. Where bounds
+    are loose (tiers of very unlike latency), proving that nothing else would do takes minutes. So this is
+    an example that ends in time, at worst a few hundredths below the wall.
 
-def sobol_indices(
-    model: Callable[[Array], Array], dimensions: int, n: int, seed: int = 0, resamples: int = _RESAMPLES
-) -> Indices:
-    """Return the Sobol indices of a vectorised model over the unit cube.
-
-    Parameters
-    ----------
-    model
-        From points, (points, dimensions), to outputs, (outputs, points). Called once, with the two base
-        samples and then, for each input, the first with this input taken from the second.
-    dimensions, n, seed
-        Inputs; points of a base sample, a power of two; seed of the points and of the bootstrap.
-    resamples
-        Resamples of the bootstrap.
-
-    Notes
-    -----
-    First order ``mean(f_B · (f_AB − f_A)) / V``, total ``mean((f_A − f_AB)²) / 2V``, of outputs less their
-    mean. An output that does not vary has indices of zero. Estimates from few points can be below 0 or
-    above 1; they are not cut.
-
-    Source: Saltelli et al., *Variance based sensitivity analysis of model output* (2010). `scipy.stats`
-    has the same estimators, but a bootstrap that takes no seed.
+    Raises
+    ------
+    NoAnswer
+        If no run ends in time.
     """
-    a, b = _base_samples(dimensions, n, seed)
-    mixed = []
-    for i in range(dimensions):
-        one = np.array(a)
-        one[:, i] = b[:, i]
-        mixed.append(one)
-    outputs = np.asarray(model(np.concatenate([a, b, *mixed])), dtype=float)
-    outputs = outputs.reshape(outputs.shape[0], dimensions + 2, n)
-    first, total = _shares(outputs)
-    dice = np.random.default_rng(seed)
-    again = [_shares(outputs[:, :, dice.integers(0, n, n)]) for _ in range(resamples)]
-    ends = (SHARES[0], SHARES[-1])
-    return Indices(
-        first=first,
-        total=total,
-        first_interval=np.quantile([one for one, _ in again], ends, axis=0),
-        total_interval=np.quantile([one for _, one in again], ends, axis=0),
-        n=n,
-    )
+
+    def hopeful(flop: float) -> bool | None:
+        asked = question(scenario, cluster, flop)
+        return None if asked is None or ruled_out(asked) else True
+
+    def example(flop: float) -> Point | None:
+        asked = question(scenario, cluster, flop, tolerance=1.0)
+        if asked is None:
+            return None
+        space = asked.space
+        dp = tuple(int(p) for p in space.degrees("dp", asked.workload)[-_MOST_DP:])
+        fastest = attrs.evolve(space, dp=dp or None, microbatches=space.microbatches or 1)
+        best = search(attrs.evolve(asked, space=fastest)).best
+        return None if best is None else price_point(scenario, cluster, asked.workload, best)
+
+    bound = _last(hopeful, near, math.inf, 2.0)
+    found = _last(example, bound[0], bound[0] * (1.0 + _PRECISION), 1.0 + _PRECISION) if bound else None
+    return found[1] if found else find_wall(scenario, cluster)
 
 
-def _base_samples(dimensions: int, n: int, seed: int) -> Array:
-    """Return two base samples: (2, points, dimensions)."""
-    points = unit_cube(n, 2 * dimensions, seed)
-    return np.stack([points[:, :dimensions], points[:, dimensions:]])
+def _last(
+    find: Callable[[float], Found | None], start: float, above: float, factor: float
+) -> tuple[float, Found] | None:
+    """Return the largest compute at which `find` finds something, to `_PRECISION`, and what it finds.
 
-
-def _shares(outputs: Array) -> tuple[Array, Array]:
-    """Return first-order and total indices, (outputs, inputs), of (outputs, samples, points)."""
-    base = outputs[:, :2]
-    centred = outputs - base.mean(axis=(1, 2), keepdims=True)
-    variance = base.var(axis=(1, 2))[:, None]
-    f_a, f_b, mixed = centred[:, :1], centred[:, 1:2], centred[:, 2:]
-    first, total = (f_b * (mixed - f_a)).mean(axis=2), 0.5 * ((f_a - mixed) ** 2).mean(axis=2)
-    varies = variance > 1e-24
-    known: Mapping[str, Any] = {"where": varies}
-    return (
-        np.divide(first, variance, out=np.zeros_like(first), **known),
-        np.divide(total, variance, out=np.zeros_like(total), **known),
-    )
+    Looked for from `start` in steps that grow from `factor`, then by halving; there is nothing at `above`.
+    """
+    below, found, flop = 0.0, None, start
+    while not below or above / below > 1.0 + _PRECISION:
+        if flop < _LEAST_FLOP:
+            return None
+        if (what := find(flop)) is not None:
+            below, found = flop, what
+        else:
+            above = flop
+        if below and math.isfinite(above):
+            flop = math.sqrt(below * above)
+        else:
+            flop = flop * factor if below else flop / factor
+            factor = factor**1.5
+    return (below, found) if found is not None else None
