@@ -158,7 +158,7 @@ COMPUTE = [(1e25, "dense"), (3e28, "dense"), (1e30, "baseline")]
 def test_better_hardware_is_never_worse(what):
     change, factors = CHANGED[what]
     gained = []
-    for name, (flop, sparsity) in itertools.product(ENTRIES[:3], COMPUTE):
+    for name, (flop, sparsity) in itertools.product(ENTRIES[:2], COMPUTE):
         question = ask(name, flop, sparsity)
         found = [best_mfu(attrs.evolve(question, cluster=change(question.cluster, k))) for k in factors]
         for worse, better in itertools.pairwise(found):
@@ -200,7 +200,7 @@ def test_the_best_with_fewer_choices_is_never_better(name):
 
 def test_objectives_agree_with_each_other():
     """The fewest devices are no more than those of the highest MFU; and on as many, none is faster."""
-    for name, (flop, sparsity) in itertools.product(ENTRIES, COMPUTE):
+    for name, (flop, sparsity) in itertools.product(ENTRIES[:2], COMPUTE):
         question = ask(name, flop, sparsity)
         efficient = search(question)
         fewest = search(attrs.evolve(question, objective="devices"))

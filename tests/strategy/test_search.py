@@ -17,7 +17,8 @@ from scalewall.strategy.space import SCHEDULES, Space, Strategy
 from scalewall.workload.scaling import Workload
 from tests.strategy import brute, scenarios
 
-BLOCKS = [range(first, first + 15) for first in range(0, 240, 15)]
+BLOCKS = [list(range(first, first + 15)) for first in range(0, 180, 15)]
+BLOCKS.append([1000, 1655])  # more micro-batches than zero-bubble needs, to hide the data-parallel reduction
 
 
 @attrs.frozen
@@ -49,6 +50,7 @@ def test_finds_what_brute_force_finds(some):
     for asked in some:
         found = search(asked.question)
         assert agrees(found, asked.wanted), asked.seed
+        assert found.certificate.space == asked.every.size
         assert len({degrees(s) for s in found.strategies}) == len(found.strategies)
         for strategy, score in zip(found.strategies, found.scores, strict=True):
             check(asked.question, strategy, score)
@@ -109,13 +111,13 @@ def test_hints_change_nothing(some):
 
 def test_a_tolerance_is_kept(some):
     for asked in some:
-        for tolerance in (0.2, 1.0):
-            found = search(attrs.evolve(asked.question, tolerance=tolerance))
-            assert bool(found.scores) == bool(asked.wanted), asked.seed
-            if asked.wanted and asked.question.objective != "devices":
-                assert found.scores[0] * (1 - tolerance) <= asked.wanted[0] * (1 + 1e-9), asked.seed
-            for strategy, score in zip(found.strategies, found.scores, strict=True):
-                check(asked.question, strategy, score)
+        tolerance = 1.0 if asked.seed % 2 else 0.2
+        found = search(attrs.evolve(asked.question, tolerance=tolerance))
+        assert bool(found.scores) == bool(asked.wanted), asked.seed
+        if asked.wanted and asked.question.objective != "devices":
+            assert found.scores[0] * (1 - tolerance) <= asked.wanted[0] * (1 + 1e-9), asked.seed
+        for strategy, score in zip(found.strategies, found.scores, strict=True):
+            check(asked.question, strategy, score)
 
 
 def test_what_is_ruled_out_has_no_answer(some):
@@ -129,11 +131,6 @@ def test_what_is_ruled_out_has_no_answer(some):
                 assert search(hurried).best is None
                 ruled.append(ruled_out(hurried))
     assert sum(ruled) > 0.4 * len(ruled)
-
-
-def test_the_space_is_counted(some):
-    for asked in some:
-        assert search(asked.question).certificate.space == asked.every.size, asked.seed
 
 
 def test_scenarios_have_some_of_everything():
