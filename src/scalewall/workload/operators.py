@@ -10,7 +10,7 @@ class Linear:
     """A linear layer: `out_features x in_features` weights, each dimension split over one axis.
 
     The forward pass sums its output over the axis that splits the input; the backward pass sums
-    the input's gradient over the axis that splits the output.
+    the input's gradient over the axis that splits the output. An empty axis splits nothing.
     """
 
     out_features: float
@@ -20,13 +20,44 @@ class Linear:
 
 
 @attrs.frozen
+class Attention:
+    """The attention core: scores, softmax and the weighted sum of values; it has no weights.
+
+    Its `heads` are split over the tensor-parallel axis. Each group of ``heads / kv_heads`` query
+    heads shares one head of keys and values, all of width `head_dim`. A token of a `causal` core
+    sees itself and those before it, at most `window` of them (None: no such limit).
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    causal: bool = True
+    window: int | None = None
+
+
+@attrs.frozen
+class Pointwise:
+    """What memory bandwidth alone limits: a norm, an activation, the residual's addition.
+
+    The forward pass reads and writes so many numbers a token. `split` is the axis over which these
+    are split; it is empty between the tensor-parallel layers, where sequence parallelism splits the
+    tokens instead.
+    """
+
+    name: str
+    reads: float
+    writes: float
+    split: str
+
+
+@attrs.frozen
 class Exchange:
     """What a token carries from one block to the next: `width` numbers, point to point."""
 
     width: float
 
 
-Operator = Linear | Exchange
+Operator = Linear | Attention | Pointwise | Exchange
 
 
 def ideal_block(d_model: float, d_ff: float) -> tuple[Operator, ...]:
