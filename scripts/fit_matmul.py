@@ -35,7 +35,6 @@ SAMPLE = ROOT / "tests" / "data" / "gemm_sample.csv"
 
 SWEEPS = {  # file's stem: (class, device of the catalogue)
     "deepbench_v100_p100": ("v100", "v100"),
-    "aiconfigurator_a100_sxm_sglang__0.5.10": ("a100", "a100-80gb-sxm"),
     "aiconfigurator_a100_sxm_trtllm__1.0.0": ("a100", "a100-80gb-sxm"),
     "aiconfigurator_h100_sxm_trtllm__1.3.0rc20": ("h100", "h100-sxm"),
     "aiconfigurator_h200_sxm_trtllm__1.3.0rc20": ("h200", "h200"),

@@ -63,7 +63,7 @@ def matmul_seconds(
     k: Array,
     word: Array,
     output_word: Array = OUTPUT_WORD,
-    warm: float = 0.0,
+    heat: Array | None = None,
 ) -> Array:
     """Return the seconds of one kernel that multiplies m x k by k x n.
 
@@ -80,8 +80,9 @@ def matmul_seconds(
         Bytes of an input element, its scale included: 2, 1, 1 + 4/128 (a block of 128), 9/16 (NVFP4).
     output_word
         Bytes moved for an output element: 2, or 8 where a weight's gradient is added to one in 32 bits.
-    warm
-        Seconds of multiplying just before, which hold the clock down already.
+    heat
+        Share of the power limit's loss that is felt from the start, as within a training step; None for
+        a multiplication alone, which feels the more of it the longer it takes.
 
     Notes
     -----
@@ -90,8 +91,8 @@ def matmul_seconds(
     """
     outputs = m * n
     arithmetic = (2.0 / (curve.efficiency * peak)) * (outputs + curve.wave) * (k + curve.ramp)
-    burst = arithmetic + warm
-    arithmetic = arithmetic * (1.0 + curve.throttle * burst / (burst + curve.throttle_time))
+    felt = arithmetic / (arithmetic + curve.throttle_time) if heat is None else heat
+    arithmetic = arithmetic * (1.0 + curve.throttle * felt)
     memory = (word * k * (m + n) + output_word * outputs) / (curve.memory * memory_bandwidth)
     return curve.launch + _soft_maximum(arithmetic, memory)
 

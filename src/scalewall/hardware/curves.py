@@ -44,7 +44,7 @@ class MatmulCurve:
         "s",
         "at which half of that is lost",
         default=5e-3,
-        source="power limits act within milliseconds; sweeps up to 0.1 s do not tell its values from 2 to 10 ms apart",
+        source="power limits act within milliseconds; the sweeps do not tell 2 from 10 ms",
     )
     conversion_launch: float = quantity(
         "s", "start of the kernels that convert an input", default=0.0, least=0.0, open_below=False

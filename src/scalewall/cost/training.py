@@ -1,0 +1,204 @@
+"""A step of training a real model: its seconds, and what they are spent on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from scalewall.cost import kernels, transport
+from scalewall.cost.layer import WORD, Pass, Setting, embedding, exposed, head, layer
+from scalewall.cost.plans import Plans, farthest
+from scalewall.cost.stages import pipeline_seconds, stage_layers
+from scalewall.workload.job import Job
+
+Array = Any
+
+TRAINING_CAUSES = {
+    "arithmetic": "the model's FLOP at the device's dense peak",
+    "kernel_efficiency": "matmuls and attention beyond that",
+    "memory_bandwidth": "norms, activations, conversions, loss",
+    "recomputation": "computing activations again for the backward pass",
+    "host": "waiting for the host to start kernels, and what a step costs whatever its size",
+    "tensor_parallel": "sums and gathers of tensor parallelism that nothing hides",
+    "context_parallel": "keys and values passed on that nothing hides",
+    "pipeline_parallel": "activations sent between stages that nothing hides",
+    "data_parallel": "gradients reduced and weights gathered that nothing hides",
+    "optimizer": "updating the weights",
+    "pipeline_bubble": "stages that wait for others, at the ends of a step or as they have less to do",
+    "straggling": "waiting for the slowest of many devices",
+}
+"""What a real step's seconds are charged to, on the average device; every second to exactly one."""
+
+
+@attrs.frozen(kw_only=True)
+class Step:
+    """A step's seconds, by `TRAINING_CAUSES`, and its utilisation; arrays that broadcast."""
+
+    seconds: Array
+    by_cause: dict[str, Array]
+    mfu: Array
+    hfu: Array
+    tokens_per_second: Array
+
+
+def step(setting: Setting) -> Step:
+    """Return a step of each of the setting's plans, which must be possible.
+
+    Notes
+    -----
+    ``(pipeline(stages) + data-parallel + optimizer + host) · (1 + straggling)``; MFU counts causal
+    attention at half and nothing recomputed, over the dense peak of the recipe's precision.
+    """
+    job, plans, practice = setting.job, setting.plans, setting.practice
+    m, pp = plans.microbatches(job.batch), plans.pp
+    forward, backward, again = layer(setting)
+    sharded = _sharded_layers(setting, forward, backward.plus(again))
+    hop = _sends(setting) * plans.interleave
+    before, after = (a.plus(b) for a, b in (embedding(setting), head(setting)))
+    one = forward.seconds + backward.seconds + again.seconds + sharded
+    flow = _flow(setting, one, before.seconds, after.seconds, hop)
+    reduction, update = _reduction(setting, forward, backward), _update(setting)
+    domains = plans.devices / setting.machine.cluster.tiers[0].size
+    jitter = practice.straggling * np.log10(np.maximum(domains, 1))
+    seconds = (flow + reduction + update + practice.host_step) * (1.0 + jitter)
+    # What the average stage spends, over all its micro-batches.
+    share = m * job.model.layers / pp
+    layers = forward.plus(backward).scaled(share).plus(before.plus(after).scaled(m / pp))
+    useful = job.model_flop / (plans.devices * setting.machine.cluster.device.peak_rate(job.recipe.matmul))
+    busy = {
+        "arithmetic": useful,
+        "kernel_efficiency": layers.matmul + layers.attention - useful,
+        "memory_bandwidth": layers.pointwise,
+        "recomputation": again.seconds * share,
+        "host": layers.host,
+        "tensor_parallel": layers.tensor,
+        "context_parallel": layers.context,
+        "pipeline_parallel": m * hop,
+        "data_parallel": sharded * share,
+    }
+    spent = {
+        **busy,
+        "host": layers.host + practice.host_step,
+        "data_parallel": sharded * share + reduction,
+        "optimizer": update,
+        "pipeline_bubble": flow - sum(busy.values()),
+        "straggling": seconds * jitter / (1.0 + jitter),
+    }
+    return Step(
+        seconds=seconds,
+        by_cause={name: spent[name] for name in TRAINING_CAUSES},
+        mfu=useful / seconds,
+        hfu=useful / seconds * (1.0 + _repeated_flop(setting)),
+        tokens_per_second=job.tokens / seconds,
+    )
+
+
+def _flow(setting: Setting, one: Array, before: Array, after: Array, hop: Array) -> Array:
+    """Return the seconds of passing all micro-batches through the pipeline.
+
+    `one` is a layer's seconds, forward and backward, `before` and `after` those of what stands before
+    the first layer and after the last, `hop` those of a stage's sends.
+    """
+    plans = setting.plans
+    first, middle, last = stage_layers(setting.job.model.layers, plans.pp, plans.interleave)
+    m, pp = plans.microbatches(setting.job.batch), plans.pp
+    first = first * one + before + hop + np.where(pp > 1, 0.0, after)
+    middle, last = middle * one + hop, last * one + after + hop
+    flow = pipeline_seconds(first, middle, last, pp, m, plans.interleave)
+    if not np.any(plans.zero_bubble):
+        return flow
+    slowest = np.where(pp > 2, np.maximum(np.maximum(first, last), middle), np.maximum(first, last))
+    return np.where(plans.zero_bubble & (pp > 1), m * slowest, flow)
+
+
+def _sends(setting: Setting) -> Array:
+    """Return the exposed seconds of one chunk's sends of one micro-batch, forward and backward."""
+    plans, practice = setting.plans, setting.practice
+    size = WORD * setting.tokens * setting.job.model.d_model / plans.tp
+    seconds = 2.0 * transport.send_seconds(setting.machine.links, farthest(setting.layout["pp"]), size)
+    share = practice.overlap_pipeline if setting.software.overlap_pipeline else 0.0
+    return np.where(plans.pp > 1, (1.0 - share) * seconds, 0.0)
+
+
+def _sharded_layers(setting: Setting, forward: Pass, backward: Pass) -> Array:
+    """Return the exposed seconds a layer and micro-batch of gathering its weights and scattering gradients.
+
+    Stage 3 gathers weights before each pass and scatters gradients after the backward one; stage 2
+    scatters only. Both overlap with the layer's compute.
+    """
+    plans, links, job = setting.plans, setting.machine.links, setting.job
+    if np.all(np.less(plans.zero, 2)):
+        return 0.0
+    weights = job.model.layer_parameters / plans.tp
+    degrees = setting.layout["shard"]
+    gather = transport.all_gather_seconds(links, degrees, WORD * weights)
+    scatter = transport.reduce_scatter_seconds(links, degrees, setting.gradient * weights)
+    three = np.greater_equal(plans.zero, 3)
+    share = setting.practice.overlap_data if setting.software.overlap_data else 0.0
+    contention = setting.practice.contention
+    before = exposed(np.where(three, gather, 0.0), forward.seconds, share, contention)
+    after = exposed(np.where(three, gather, 0.0) + scatter, backward.seconds, share, contention)
+    return np.where(np.greater_equal(plans.zero, 2), before + after, 0.0)
+
+
+def _reduction(setting: Setting, forward: Pass, backward: Pass) -> Array:
+    """Return the exposed seconds a step of data parallelism outside the layers' passes.
+
+    Without sharding gradients are summed by an all-reduce; from stage 1 on they are scattered and
+    the weights gathered, stage by stage of the pipeline; hybrid sharding sums over its replicas. The
+    sum overlaps with the last micro-batch's backward pass, the gathering with the next one's
+    forward pass.
+    """
+    plans, links, job = setting.plans, setting.machine.links, setting.job
+    weights = stage_parameters(job, plans)
+    shard, replicas = setting.layout["shard"], plans.replicas(setting.layout)
+    gradient = setting.gradient * weights
+    whole = transport.all_reduce_seconds(links, setting.layout["copies"], gradient)
+    scatter = transport.reduce_scatter_seconds(links, shard, gradient)
+    between = transport.all_reduce_seconds(links, replicas, gradient / plans.shard)
+    gather = transport.all_gather_seconds(links, shard, WORD * weights)
+    stage = np.asarray(plans.zero)
+    summing = np.where(stage < 1, whole, between + np.where(stage < 2, scatter, 0.0))
+    gathering = np.where((stage == 1) | (stage == 2), gather, 0.0)
+    share = setting.practice.overlap_data if setting.software.overlap_data else 0.0
+    layers = job.model.layers / plans.pp
+    contention = setting.practice.contention
+    return exposed(summing, layers * backward.seconds, share, contention) + exposed(
+        gathering, layers * forward.seconds, share, contention
+    )
+
+
+def stage_parameters(job: Job, plans: Plans) -> Array:
+    """Return the parameters of a tensor-parallel rank of the fullest pipeline stage."""
+    model = job.model
+    first, middle, last = stage_layers(model.layers, plans.pp, plans.interleave)
+    one = model.layer_parameters
+    head_parameters = model.head_parameters + (model.embedding_parameters if model.tied else 0)
+    ends = np.maximum(first * one + model.embedding_parameters, last * one + head_parameters)
+    fullest = np.where(plans.pp > 1, np.maximum(ends, middle * one), model.parameters)
+    return fullest / plans.tp
+
+
+def _update(setting: Setting) -> Array:
+    """Return the seconds of the optimizer's step, sharded over data-parallel ranks from stage 1 on."""
+    plans, practice = setting.plans, setting.practice
+    share = stage_parameters(setting.job, plans) / np.where(np.greater(plans.zero, 0), plans.shard, 1)
+    return kernels.pointwise_seconds(
+        practice.optimizer_traffic * share,
+        setting.machine.cluster.device.memory_bandwidth,
+        practice.pointwise,
+    )
+
+
+def _repeated_flop(setting: Setting) -> Array:
+    """Return the FLOP computed again over the model's."""
+    model, plans = setting.job.model, setting.plans
+    once = 6.0 * model.layers * model.layer_matmul_parameters
+    core = float(model.training_flop(setting.job.sequence)) - 6.0 * model.matmul_parameters
+    whole = float(model.training_flop(setting.job.sequence))
+    selective = 0.0 if setting.software.fused_attention else core / 3.0
+    selective += setting.software.selective_linear * once / 3.0
+    some = (1.0 - plans.recomputed) * np.where(plans.selective, selective, 0.0)
+    return (plans.recomputed * (once + core) / 3.0 + some) / whole
