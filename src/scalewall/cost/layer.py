@@ -273,7 +273,9 @@ def _tensor(setting: Setting, operators: Sequence[Operator], matmul: Array, *, b
     if backward:
         again = len(entering) * transport.all_gather_seconds(links, degrees, size)
         traffic = traffic + np.where(setting.plans.sequence_parallel, again, 0.0)
-    share = setting.practice.overlap_tensor if setting.software.overlap_tensor else 0.0
+    # Only within a scale-up domain do kernels read what others still compute.
+    inside = np.equal(setting.plans.tp, degrees[0])
+    share = np.where(inside, setting.practice.overlap_tensor if setting.software.overlap_tensor else 0.0, 0.0)
     return exposed(traffic, matmul, share, setting.practice.contention)
 
 

@@ -43,6 +43,57 @@ class Step:
     tokens_per_second: Array
 
 
+@attrs.frozen(kw_only=True)
+class _Timed:
+    """A step's parts in seconds: a layer's passes, what stands before and after all layers, and the rest."""
+
+    forward: Pass
+    backward: Pass
+    again: Pass
+    before: Pass
+    after: Pass
+    sharded: Array
+    hop: Array
+    flow: Array
+    reduction: Array
+    update: Array
+    jitter: Array
+    seconds: Array
+
+
+def _timed(setting: Setting) -> _Timed:
+    """Return the step's parts: ``(flow + reduction + update + host) · (1 + jitter)``."""
+    practice = setting.practice
+    forward, backward, again = layer(setting)
+    sharded = _sharded_layers(setting, forward, backward.plus(again))
+    hop = _sends(setting) * setting.plans.interleave
+    before, after = (a.plus(b) for a, b in (embedding(setting), head(setting)))
+    one = forward.seconds + backward.seconds + again.seconds + sharded
+    flow = _flow(setting, one, before.seconds, after.seconds, hop)
+    reduction, update = _reduction(setting, forward, backward), _update(setting)
+    domains = setting.plans.devices / setting.machine.cluster.tiers[0].size
+    jitter = practice.straggling * np.log10(np.maximum(domains, 1))
+    return _Timed(
+        forward=forward,
+        backward=backward,
+        again=again,
+        before=before,
+        after=after,
+        sharded=sharded,
+        hop=hop,
+        flow=flow,
+        reduction=reduction,
+        update=update,
+        jitter=jitter,
+        seconds=(flow + reduction + update + practice.host_step) * (1.0 + jitter),
+    )
+
+
+def step_seconds(setting: Setting) -> Array:
+    """Return the seconds of a step of each of the setting's plans, as `step` does."""
+    return _timed(setting).seconds
+
+
 def step(setting: Setting) -> Step:
     """Return a step of each of the setting's plans, which must be possible.
 
@@ -51,47 +102,38 @@ def step(setting: Setting) -> Step:
     ``(pipeline(stages) + data-parallel + optimizer + host) · (1 + straggling)``; MFU counts causal
     attention at half and nothing recomputed, over the dense peak of the recipe's precision.
     """
-    job, plans, practice = setting.job, setting.plans, setting.practice
+    job, plans, timed = setting.job, setting.plans, _timed(setting)
     m, pp = plans.microbatches(job.batch), plans.pp
-    forward, backward, again = layer(setting)
-    sharded = _sharded_layers(setting, forward, backward.plus(again))
-    hop = _sends(setting) * plans.interleave
-    before, after = (a.plus(b) for a, b in (embedding(setting), head(setting)))
-    one = forward.seconds + backward.seconds + again.seconds + sharded
-    flow = _flow(setting, one, before.seconds, after.seconds, hop)
-    reduction, update = _reduction(setting, forward, backward), _update(setting)
-    domains = plans.devices / setting.machine.cluster.tiers[0].size
-    jitter = practice.straggling * np.log10(np.maximum(domains, 1))
-    seconds = (flow + reduction + update + practice.host_step) * (1.0 + jitter)
     # What the average stage spends, over all its micro-batches.
     share = m * job.model.layers / pp
-    layers = forward.plus(backward).scaled(share).plus(before.plus(after).scaled(m / pp))
+    both, ends = timed.forward.plus(timed.backward), timed.before.plus(timed.after)
+    layers = both.scaled(share).plus(ends.scaled(m / pp))
     useful = job.model_flop / (plans.devices * setting.machine.cluster.device.peak_rate(job.recipe.matmul))
     busy = {
         "arithmetic": useful,
         "kernel_efficiency": layers.matmul + layers.attention - useful,
         "memory_bandwidth": layers.pointwise,
-        "recomputation": again.seconds * share,
+        "recomputation": timed.again.seconds * share,
         "host": layers.host,
         "tensor_parallel": layers.tensor,
         "context_parallel": layers.context,
-        "pipeline_parallel": m * hop,
-        "data_parallel": sharded * share,
+        "pipeline_parallel": m * timed.hop,
+        "data_parallel": timed.sharded * share,
     }
     spent = {
         **busy,
-        "host": layers.host + practice.host_step,
-        "data_parallel": sharded * share + reduction,
-        "optimizer": update,
-        "pipeline_bubble": flow - sum(busy.values()),
-        "straggling": seconds * jitter / (1.0 + jitter),
+        "host": layers.host + setting.practice.host_step,
+        "data_parallel": timed.sharded * share + timed.reduction,
+        "optimizer": timed.update,
+        "pipeline_bubble": timed.flow - sum(busy.values()),
+        "straggling": timed.seconds * timed.jitter / (1.0 + timed.jitter),
     }
     return Step(
-        seconds=seconds,
+        seconds=timed.seconds,
         by_cause={name: spent[name] for name in TRAINING_CAUSES},
-        mfu=useful / seconds,
-        hfu=useful / seconds * (1.0 + _repeated_flop(setting)),
-        tokens_per_second=job.tokens / seconds,
+        mfu=useful / timed.seconds,
+        hfu=useful / timed.seconds * (1.0 + _repeated_flop(setting)),
+        tokens_per_second=job.tokens / timed.seconds,
     )
 
 

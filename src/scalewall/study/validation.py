@@ -15,6 +15,7 @@ from scalewall.cost.plans import Plans
 from scalewall.cost.practice import Practice
 from scalewall.cost.training import Step, step
 from scalewall.cost.training_memory import Allowance, total_bytes
+from scalewall.study.ideal import ideal_step_seconds
 from scalewall.study.runs import Run, read_runs
 
 Array = Any
@@ -27,7 +28,8 @@ MOST_MICRO_BATCH = 64
 class Compared:
     """One run: what was measured, what is predicted, and with what.
 
-    `error` is ``predicted/measured − 1``. `micro_batch`, `interleave`, `recomputed` (share of layers)
+    `error` is ``predicted/measured − 1``; `ideal_step_time_s` is the ideal fidelity's step, which nothing
+    measured can be faster than. `micro_batch`, `interleave`, `recomputed` (share of layers)
     and `selective` are the row's, or the choice that was made for it; `searched` names those.
     """
 
@@ -41,6 +43,7 @@ class Compared:
     measured_step_time_s: float
     predicted_step_time_s: float
     error: float
+    ideal_step_time_s: float
     mfu: float
     micro_batch: int
     interleave: int
@@ -192,6 +195,9 @@ def compare(run: Run, practice: Practice, allowance: Allowance) -> Compared:
         measured_step_time_s=run.measured,
         predicted_step_time_s=predicted,
         error=predicted / run.measured - 1.0,
+        ideal_step_time_s=ideal_step_seconds(
+            run, int(chosen(plans.micro_batch)), int(chosen(plans.interleave))
+        ),
         mfu=chosen(found.mfu),
         micro_batch=int(chosen(plans.micro_batch)),
         interleave=int(chosen(plans.interleave)),
