@@ -105,11 +105,24 @@ def layer(setting: Setting) -> tuple[Pass, Pass, Pass]:
 
     A model whose layers are of several kinds is given their average.
     """
+    forward, backward = layer_passes(setting)
+    whole, rest = _shares(setting)
+    return forward, backward, forward.scaled(whole).plus(_selected(setting, forward).scaled(rest))
+
+
+def recomputed_seconds(setting: Setting, forward: Pass) -> Array:
+    """Return the seconds of what `layer` recomputes, for its forward pass."""
+    whole, rest = _shares(setting)
+    return whole * forward.seconds + rest * _selected(setting, forward).seconds
+
+
+def layer_passes(setting: Setting) -> tuple[Pass, Pass]:
+    """Return a layer's forward and its backward pass."""
     model = setting.job.model
     kinds = model.blocks()
     common = [op for op in kinds[0][1] if not isinstance(op, Attention)]
     cores = [(count / model.layers, op) for count, ops in kinds for op in ops if isinstance(op, Attention)]
-    passes = []
+    found = []
     attention = {back: sum(w * _core(setting, op, back) for w, op in cores) for back in (False, True)}
     for backward in (False, True):
         pointwise = _pointwise(setting, common, backward=backward) + _casts(
@@ -123,9 +136,8 @@ def layer(setting: Setting) -> tuple[Pass, Pass, Pass]:
             context=_context(setting, cores, attention[backward], backward=backward),
         )
         host = setting.practice.host_layer * (2.0 if backward else 1.0)
-        passes.append(attrs.evolve(computing, host=np.maximum(0.0, host - computing.seconds)))
-    forward, back = passes
-    return forward, back, _recomputed(setting, forward)
+        found.append(attrs.evolve(computing, host=np.maximum(0.0, host - computing.seconds)))
+    return found[0], found[1]
 
 
 def _linears(
@@ -297,18 +309,20 @@ def _context(
     return exposed(traffic, hiding, 1.0, setting.practice.contention)
 
 
-def _recomputed(setting: Setting, forward: Pass) -> Pass:
-    """Return what is computed again: the whole forward pass in some layers, its core in others."""
-    plans, software = setting.plans, setting.software
-    core = 0.0 if software.fused_attention else forward.attention
-    linear = software.selective_linear
-    some = Pass(
+def _shares(setting: Setting) -> tuple[Array, Array]:
+    """Return the share of layers that is recomputed in full, and the share that is selectively."""
+    whole = setting.plans.recomputed
+    return whole, (1.0 - whole) * np.where(setting.plans.selective, 1.0, 0.0)
+
+
+def _selected(setting: Setting, forward: Pass) -> Pass:
+    """Return what selective recomputation repeats: the core, or a share of the matmuls."""
+    software, linear = setting.software, setting.software.selective_linear
+    return Pass(
         matmul=linear * forward.matmul,
         pointwise=(1.0 if linear else 0.0) * forward.pointwise,
-        attention=core,
+        attention=0.0 if software.fused_attention else forward.attention,
     )
-    rest = (1.0 - plans.recomputed) * np.where(plans.selective, 1.0, 0.0)
-    return forward.scaled(plans.recomputed).plus(some.scaled(rest))
 
 
 def exposed(traffic: Array, hiding: Array, share: Array, contention: float) -> Array:

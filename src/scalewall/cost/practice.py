@@ -68,9 +68,10 @@ class Software:
     """What a training framework does; facts about it, not fitted numbers.
 
     `attention`: the kernel of its core, ``newest`` for the device (cuDNN, FlashAttention-3 and later),
-    ``flash-2``, ``flash-1``, or ``unfused``, which writes its scores to memory. `sequence_parallel`:
-    whether that goes with tensor parallelism. `overlap_*`: whether that traffic is started so that
-    it can hide behind compute at all. `selective_linear`: share of a layer's matmuls that selective
+    ``flash-2``, ``flash-1``, or ``unfused``, which writes its scores to memory. `fused_loss`: whether
+    the loss is one kernel, not steps that each write all logits. `sequence_parallel`: whether that
+    goes with tensor parallelism. `overlap_*`: whether that traffic is started so that it can hide
+    behind compute at all. `selective_linear`: share of a layer's matmuls that selective
     recomputation repeats. `passes`: memory traffic of norms and activations over that of fused
     kernels. `gradient`: bytes of a gradient as it is summed, where it is not the recipe's.
     """
@@ -78,6 +79,7 @@ class Software:
     name: str
     doc: str
     attention: str = "newest"
+    fused_loss: bool = True
     sequence_parallel: bool = True
     overlap_tensor: bool = True
     overlap_data: bool = True
@@ -104,6 +106,7 @@ _TITAN = Software(
     name="torchtitan",
     doc="torchtitan: FSDP2, tensor parallelism, torch.compile; selectively recomputes half of the matmuls",
     attention="flash-2",
+    fused_loss=False,
     overlap_tensor=False,
     selective_linear=0.5,
 )
@@ -123,6 +126,7 @@ SOFTWARE = {
             name="megatron-2021",
             doc="Megatron-LM and Megatron-DeepSpeed before fused attention and overlap",
             attention="unfused",
+            fused_loss=False,
             sequence_parallel=False,
         ),
         _TITAN,
@@ -133,7 +137,12 @@ SOFTWARE = {
             "activation 10, not 6, rotary embeddings 24; together 3.6 times as many for Llama 3 8B",
             passes=3.6,
         ),
-        Software(name="llm-foundry", doc="FSDP of 2023 with Triton's attention", attention="flash-1"),
+        Software(
+            name="llm-foundry",
+            doc="FSDP of 2023 with Triton's attention",
+            attention="flash-1",
+            fused_loss=False,
+        ),
         Software(name="jax", doc="MaxText and its kind, compiled by XLA"),
         _PLAIN,
     )

@@ -8,12 +8,22 @@ import attrs
 import numpy as np
 
 from scalewall.cost import kernels, transport
-from scalewall.cost.layer import WORD, Pass, Setting, embedding, exposed, head, layer
+from scalewall.cost.layer import (
+    WORD,
+    Pass,
+    Setting,
+    embedding,
+    exposed,
+    head,
+    layer_passes,
+    recomputed_seconds,
+)
 from scalewall.cost.plans import Plans, farthest
 from scalewall.cost.stages import pipeline_seconds, stage_layers
 from scalewall.workload.job import Job
 
 Array = Any
+Stages = tuple[Array, Array, Array]
 
 TRAINING_CAUSES = {
     "arithmetic": "the model's FLOP at the device's dense peak",
@@ -49,7 +59,7 @@ class _Timed:
 
     forward: Pass
     backward: Pass
-    again: Pass
+    again: Array
     before: Pass
     after: Pass
     sharded: Array
@@ -64,15 +74,15 @@ class _Timed:
 def _timed(setting: Setting) -> _Timed:
     """Return the step's parts: ``(flow + reduction + update + host) · (1 + jitter)``."""
     practice = setting.practice
-    forward, backward, again = layer(setting)
-    sharded = _sharded_layers(setting, forward, backward.plus(again))
+    forward, backward = layer_passes(setting)
+    again = recomputed_seconds(setting, forward)
+    sharded = sum(_sharded_layers(setting, forward.seconds, backward.seconds + again))
     hop = _sends(setting) * setting.plans.interleave
     before, after = (a.plus(b) for a, b in (embedding(setting), head(setting)))
-    one = forward.seconds + backward.seconds + again.seconds + sharded
-    flow = _flow(setting, one, before.seconds, after.seconds, hop)
+    one = forward.seconds + backward.seconds + again + sharded
+    flow = _flow(setting, _stages(setting, one, before.seconds, after.seconds, hop))
     reduction, update = _reduction(setting, forward, backward), _update(setting)
-    domains = setting.plans.devices / setting.machine.cluster.tiers[0].size
-    jitter = practice.straggling * np.log10(np.maximum(domains, 1))
+    jitter = _straggling(setting)
     return _Timed(
         forward=forward,
         backward=backward,
@@ -113,7 +123,7 @@ def step(setting: Setting) -> Step:
         "arithmetic": useful,
         "kernel_efficiency": layers.matmul + layers.attention - useful,
         "memory_bandwidth": layers.pointwise,
-        "recomputation": timed.again.seconds * share,
+        "recomputation": timed.again * share,
         "host": layers.host,
         "tensor_parallel": layers.tensor,
         "context_parallel": layers.context,
@@ -137,22 +147,70 @@ def step(setting: Setting) -> Step:
     )
 
 
-def _flow(setting: Setting, one: Array, before: Array, after: Array, hop: Array) -> Array:
-    """Return the seconds of passing all micro-batches through the pipeline.
+def _stages(setting: Setting, one: Array, before: Array, after: Array, hop: Array) -> Stages:
+    """Return the seconds of one micro-batch on the first stage, on one between, and on the last.
 
-    `one` is a layer's seconds, forward and backward, `before` and `after` those of what stands before
-    the first layer and after the last, `hop` those of a stage's sends.
+    `one` is a layer's seconds, `before` and `after` those of what stands before the first layer and
+    after the last, `hop` those of a stage's sends. A stage that is alone is the first, and does all.
     """
-    plans = setting.plans
-    first, middle, last = stage_layers(setting.job.model.layers, plans.pp, plans.interleave)
-    m, pp = plans.microbatches(setting.job.batch), plans.pp
+    pp = setting.plans.pp
+    first, middle, last = stage_layers(setting.job.model.layers, pp, setting.plans.interleave)
     first = first * one + before + hop + np.where(pp > 1, 0.0, after)
-    middle, last = middle * one + hop, last * one + after + hop
+    return first, middle * one + hop, last * one + after + hop
+
+
+def _flow(setting: Setting, stages: Stages) -> Array:
+    """Return the seconds of passing all micro-batches forward and backward through the pipeline."""
+    plans = setting.plans
+    first, middle, last = stages
+    m, pp = plans.microbatches(setting.job.batch), plans.pp
     flow = pipeline_seconds(first, middle, last, pp, m, plans.interleave)
     if not np.any(plans.zero_bubble):
         return flow
     slowest = np.where(pp > 2, np.maximum(np.maximum(first, last), middle), np.maximum(first, last))
     return np.where(plans.zero_bubble & (pp > 1), m * slowest, flow)
+
+
+@attrs.frozen(kw_only=True)
+class StagePasses:
+    """What a step is made of, in seconds; arrays that broadcast.
+
+    `forward` and `backward` are a micro-batch's passes on the first stage, on one between, and on
+    the last, with what is recomputed, exposed traffic and sends; `ends` what follows all passes, by
+    `TRAINING_CAUSES`; `straggling` the share by which all of it is longer.
+    """
+
+    forward: Stages
+    backward: Stages
+    ends: dict[str, Array]
+    straggling: Array
+
+
+def stage_passes(setting: Setting) -> StagePasses:
+    """Return what a step is made of, stage by stage: the parts that `step` adds up."""
+    forward, backward = layer_passes(setting)
+    again = recomputed_seconds(setting, forward)
+    gathered, scattered = _sharded_layers(setting, forward.seconds, backward.seconds + again)
+    hop = _sends(setting) * setting.plans.interleave / 2.0
+    before, after = embedding(setting), head(setting)
+    ends = {
+        "data_parallel": _reduction(setting, forward, backward),
+        "optimizer": _update(setting),
+        "host": setting.practice.host_step,
+    }
+    back = backward.seconds + again + scattered
+    return StagePasses(
+        forward=_stages(setting, forward.seconds + gathered, before[0].seconds, after[0].seconds, hop),
+        backward=_stages(setting, back, before[1].seconds, after[1].seconds, hop),
+        ends=ends,
+        straggling=_straggling(setting),
+    )
+
+
+def _straggling(setting: Setting) -> Array:
+    """Return the share by which a step is longer as the slowest of many domains is waited for."""
+    domains = setting.plans.devices / setting.machine.cluster.tiers[0].size
+    return setting.practice.straggling * np.log10(np.maximum(domains, 1))
 
 
 def _sends(setting: Setting) -> Array:
@@ -164,15 +222,15 @@ def _sends(setting: Setting) -> Array:
     return np.where(plans.pp > 1, (1.0 - share) * seconds, 0.0)
 
 
-def _sharded_layers(setting: Setting, forward: Pass, backward: Pass) -> Array:
-    """Return the exposed seconds a layer and micro-batch of gathering its weights and scattering gradients.
+def _sharded_layers(setting: Setting, forward: Array, backward: Array) -> tuple[Array, Array]:
+    """Return the exposed seconds a layer and micro-batch of gathering weights, and of scattering gradients.
 
     Stage 3 gathers weights before each pass and scatters gradients after the backward one; stage 2
-    scatters only. Both overlap with the layer's compute.
+    scatters only. Both overlap with the layer's compute, `forward` and `backward` seconds.
     """
     plans, links, job = setting.plans, setting.machine.links, setting.job
     if np.all(np.less(plans.zero, 2)):
-        return 0.0
+        return 0.0, 0.0
     weights = job.model.layer_parameters / plans.tp
     degrees = setting.layout["shard"]
     gather = transport.all_gather_seconds(links, degrees, WORD * weights)
@@ -180,9 +238,10 @@ def _sharded_layers(setting: Setting, forward: Pass, backward: Pass) -> Array:
     three = np.greater_equal(plans.zero, 3)
     share = setting.practice.overlap_data if setting.software.overlap_data else 0.0
     contention = setting.practice.contention
-    before = exposed(np.where(three, gather, 0.0), forward.seconds, share, contention)
-    after = exposed(np.where(three, gather, 0.0) + scatter, backward.seconds, share, contention)
-    return np.where(np.greater_equal(plans.zero, 2), before + after, 0.0)
+    before = exposed(np.where(three, gather, 0.0), forward, share, contention)
+    after = exposed(np.where(three, gather, 0.0) + scatter, backward, share, contention)
+    two = np.greater_equal(plans.zero, 2)
+    return np.where(two, before, 0.0), np.where(two, after, 0.0)
 
 
 def _reduction(setting: Setting, forward: Pass, backward: Pass) -> Array:

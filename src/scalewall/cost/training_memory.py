@@ -1,4 +1,8 @@
-"""Bytes that each device holds while it trains a real model, item by item, at the fullest pipeline stage."""
+"""Bytes that each device holds while it trains a real model, item by item, at the fullest pipeline stage.
+
+A stage is fullest when the backward pass of a micro-batch starts: in the loss, where there is one, or
+in the last of its layers. What is held at both moments is counted once, the rest where it is more.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,10 @@ MEMORY_ITEMS = {
     "gradients": "gradients as they are summed",
     "optimizer": "32-bit weights and both moments",
     "activations": "kept for the backward pass, for all micro-batches under way",
-    "working": "one layer's activations while they are recomputed, and gathered weights",
-    "logits": "of one micro-batch, and their gradient",
+    "working": "gradients of a layer's weights before they are summed, gathered weights; and where the stage "
+    "is fullest in a layer, what that recomputes and the gradients of its activations",
+    "logits": "where the stage is fullest in the loss: of one micro-batch, what the loss makes of them, and "
+    "the output matrix's gradient",
     "buffers": "of communication",
     "framework": "context, libraries and fragmentation",
 }
@@ -36,7 +42,8 @@ class Allowance:
         default=3e9,
         least=0.0,
         open_below=False,
-        source="CUDA context and NCCL take 2 to 4 GB on current systems",
+        source="CUDA context and NCCL take 2 to 4 GB on current systems; the context alone 1.6 GB on an A100 "
+        "(bigscience-workshop/bigscience, tr11-176B, chronicles-prequel)",
     )
     fragmentation: float = quantity(
         "1",
@@ -44,18 +51,47 @@ class Allowance:
         default=0.05,
         least=0.0,
         open_below=False,
-        source="PyTorch's caching allocator, reserved over allocated",
+        source="PyTorch's caching allocator, peaks reserved over allocated: 66.8/63.4, 54.6/50.7 and "
+        "84.7/84.0 GB in public logs of Megatron-LM and Megatron-DeepSpeed",
     )
     logit: float = quantity(
         "B",
-        "a logit: 16 bits, a 32-bit copy, and its gradient",
-        default=8.0,
-        source="2 + 4 + 2",
+        "a logit, and its gradient, of 16 bits each",
+        default=4.0,
+        source="2 + 2, Transformer Engine's fused loss, as SimuMax's readings confirm. Megatron-LM's own "
+        "loss has a 32-bit softmax, 6.1 measured, and 10.1 fused by it (NovaSky-AI/SkyRL pull request 1841)",
+    )
+    plain_logit: float = quantity(
+        "B",
+        "the same where the loss is not fused: 32-bit log-softmax, and two gradients of its size",
+        default=12.0,
+        source="4 + 4 + 4, PyTorch's cross-entropy of 32-bit logits (torch.nn.functional)",
     )
 
 
 STAGES = ("first", "second", "last")
 """Stages that can be the fullest: the first has most micro-batches under way, the last the logits."""
+
+
+@attrs.frozen(kw_only=True)
+class _Common:
+    """What all stages have in common, in bytes.
+
+    `parameter`: of one parameter's weight, gradient and optimizer. `kept` and `entering`: what a layer
+    keeps of a micro-batch, and what enters it. `working` and `fully`: what a layer's backward pass
+    takes besides, as planned and where it recomputes all. `loss`: what the loss takes. `matrix`: of the
+    output matrix in 16 bits. `held`: in `working` whatever the stage is doing.
+    """
+
+    parameter: dict[str, Array]
+    kept: Array
+    entering: Array
+    working: Array
+    fully: Array
+    loss: Array
+    matrix: Array
+    held: Array
+    buffers: Array
 
 
 def memory_bytes(setting: Setting, allowance: Allowance | None = None) -> dict[str, Array]:
@@ -66,59 +102,133 @@ def memory_bytes(setting: Setting, allowance: Allowance | None = None) -> dict[s
     Activations follow Korthikanti et al. (arXiv 2205.05198), counted operator by operator: what a
     linear layer reads, what a norm or an activation reads, queries, keys, values and the core's
     statistics; without fused attention also the scores. ZeRO shards the optimizer's states from
-    stage 1, gradients from stage 2, weights from stage 3 on.
+    stage 1, gradients from stage 2, weights from stage 3 on (arXiv 1910.02054).
     """
-    allowance = allowance or Allowance()
-    stages = [_stage(setting, name, allowance) for name in STAGES]
+    stages = list(stage_bytes(setting, allowance).values())
     totals = np.stack(np.broadcast_arrays(*(sum(items.values()) for items in stages)))
     worst = np.argmax(totals, axis=0)
     chosen: dict[str, Array] = {}
     for name in MEMORY_ITEMS:
-        values = np.stack(np.broadcast_arrays(*(np.broadcast_to(s[name], totals.shape[1:]) for s in stages)))
+        values = np.stack([np.broadcast_to(items[name], totals.shape[1:]) for items in stages])
         chosen[name] = np.take_along_axis(values, worst[None], axis=0)[0]
     return {**chosen, "stage": worst}
 
 
+def stage_bytes(setting: Setting, allowance: Allowance | None = None) -> dict[str, dict[str, Array]]:
+    """Return for each of `STAGES` the bytes of a device by `MEMORY_ITEMS`.
+
+    With one pipeline stage the first and the last are both the whole model; with fewer than three
+    there is none between, and the second is without layers.
+    """
+    allowance = allowance or Allowance()
+    common = _common(setting, allowance)
+    return {name: _stage(setting, common, name, allowance) for name in STAGES}
+
+
 def total_bytes(setting: Setting, allowance: Allowance | None = None) -> Array:
     """Return the bytes that a device of the fullest stage holds."""
-    allowance = allowance or Allowance()
-    totals = [sum(_stage(setting, name, allowance).values()) for name in STAGES]
+    totals = [sum(items.values()) for items in stage_bytes(setting, allowance).values()]
     return np.maximum(np.maximum(totals[0], totals[1]), totals[2])
 
 
-def _stage(setting: Setting, name: str, allowance: Allowance) -> dict[str, Array]:
-    """Return the bytes of one stage."""
-    job, plans = setting.job, setting.plans
-    model = job.model
-    layers = dict(zip(STAGES, stage_layers(model.layers, plans.pp, plans.interleave), strict=True))[name]
-    single = np.equal(plans.pp, 1)
-    parameters = layers * model.layer_parameters + 0.0 * plans.pp
-    head = model.head_parameters + (model.embedding_parameters if model.tied else 0)
-    if name == "first":
-        parameters = np.where(single, model.parameters, parameters + model.embedding_parameters)
-    elif name == "last":
-        parameters = np.where(single, model.parameters, parameters + head)
-    parameters = parameters / plans.tp
-    zero, shard = np.asarray(plans.zero), plans.shard
-    one = layer_activations(setting)
-    kept = plans.recomputed * layer_input(setting) + (1.0 - plans.recomputed) * _unrecomputed(setting, one)
-    under_way = in_flight(setting, name)
-    logits: Array = 0.0
-    if name != "second":
-        whole = allowance.logit * setting.tokens * model.vocab / plans.tp
-        logits = np.where(single | (name == "last"), whole, 0.0)
-    gathered = 2 * WORD * model.layer_parameters / plans.tp
+def least_recomputed(setting: Setting, capacity: float, allowance: Allowance | None = None) -> Array:
+    """Return the least share of layers that must be recomputed in full for a device to hold `capacity` bytes.
+
+    The share is of whole layers of a stage, of which there are ``⌈layers/pp⌉``; it is inf where not
+    even recomputing all of them is enough. What the plans say of it is not looked at.
+    """
+    allowance = allowance or Allowance()
+    one = _common(attrs.evolve(setting, plans=attrs.evolve(setting.plans, recomputed=0.0)), allowance)
+    layers = np.ceil(setting.job.model.layers / setting.plans.pp)
+    share: Array = 0.0
+    for name in STAGES:
+        none = sum(_stage(setting, one, name, allowance).values())
+        # Recomputing any layer takes room to do so; from there on bytes fall evenly with the share.
+        loss = np.where(_is_last(setting, name), one.loss, 0.0)
+        more = np.maximum(loss, one.fully) - np.maximum(loss, one.working)
+        most = none + (1.0 + allowance.fragmentation) * more
+        saved = (1.0 + allowance.fragmentation) * (one.kept - one.entering) * _count(setting, name)
+        wanted = np.ceil((most - capacity) / np.maximum(saved, 1.0) * layers - 1e-9)
+        wanted = np.where(most - saved <= capacity, np.maximum(wanted, 1.0) / layers, np.inf)
+        share = np.maximum(share, np.where(none <= capacity, 0.0, wanted))
+    return share
+
+
+def _common(setting: Setting, allowance: Allowance) -> _Common:
+    """Return what all stages have in common."""
+    plans, model, zero = setting.plans, setting.job.model, np.asarray(setting.plans.zero)
+    one, entering, gradients = layer_activations(setting), layer_input(setting), _gradients(setting)
+    kept = _unrecomputed(setting, one)
+    selected = np.where(plans.selective, one - kept, 0.0)
+    # Transformer Engine keeps a 16-bit gradient of each shape of weights; others have it in passing.
+    # ZeRO has it once more as it is summed, and the gathered weights of this layer and the next.
+    weights = model.layer_parameters / plans.tp
+    held = WORD + np.where(zero >= 2, setting.gradient, 0.0) + np.where(zero >= 3, 2 * WORD, 0.0)
+    matrix = WORD * (model.vocab * model.table_width) / plans.tp
+    logit = allowance.logit if setting.software.fused_loss else allowance.plain_logit
+    width = WORD * setting.tokens * model.d_model
+    return _Common(
+        parameter={
+            "weights": WORD / np.where(zero >= 3, plans.shard, 1),
+            "gradients": setting.gradient / np.where(zero >= 2, plans.shard, 1),
+            "optimizer": 12.0 / np.where(zero >= 1, plans.shard, 1),
+        },
+        kept=plans.recomputed * entering + (1.0 - plans.recomputed) * kept,
+        entering=entering,
+        working=gradients + np.where(plans.recomputed > 0, one, selected),
+        fully=gradients + one,
+        loss=logit * setting.tokens * model.vocab / plans.tp + matrix,
+        matrix=matrix,
+        held=held * weights,
+        # Gathered inputs of a linear layer and their gradient; what is received from other stages.
+        buffers=np.where(plans.tp > 1, 2 * width, 0.0) + np.where(plans.pp > 1, 2 * entering, 0.0),
+    )
+
+
+def _is_last(setting: Setting, name: str) -> Array:
+    """Return whether a stage has the loss."""
+    return np.equal(setting.plans.pp, 1) | (name == "last")
+
+
+def _stage(setting: Setting, one: _Common, name: str, allowance: Allowance) -> dict[str, Array]:
+    """Return the bytes of one stage by `MEMORY_ITEMS`."""
+    plans, model = setting.plans, setting.job.model
+    single, last = np.equal(plans.pp, 1), _is_last(setting, name)
+    first = single | (name == "first")
+    # Where the stages with the embedding and the output matrix differ, each has a tied one.
+    head = model.head_parameters + np.where(single | (not model.tied), 0, model.embedding_parameters)
+    ends = np.where(first, model.embedding_parameters, 0) + np.where(last, head, 0)
+    parameters = (_layers(setting, name) * model.layer_parameters + ends) / plans.tp
+    loss = np.where(last, one.loss, 0.0)
+    in_loss = loss > one.working
+    # The final norm keeps what it reads, the output matrix what that gives.
+    activations = one.kept * _count(setting, name) + np.where(last, 2 * one.entering, 0.0)
+    if not setting.software.fused_attention:
+        # The embedding's dropout keeps a mask of one byte.
+        masks = one.entering / WORD * in_flight(setting, name)
+        activations = activations + np.where(first, masks, 0.0)
+    gathered = np.where(last & np.greater_equal(plans.zero, 3), one.matrix, 0.0)
     items = {
-        "weights": WORD * parameters / np.where(zero >= 3, shard, 1),
-        "gradients": setting.gradient * parameters / np.where(zero >= 2, shard, 1),
-        "optimizer": 12.0 * parameters / np.where(zero >= 1, shard, 1),
-        "activations": kept * layers * under_way,
-        "working": np.where(plans.recomputed > 0, one, 0.0) + np.where(zero >= 3, gathered, 0.0),
-        "logits": logits,
-        "buffers": 2 * WORD * setting.tokens * model.d_model * np.where(plans.tp > 1, 2.0, 1.0),
+        **{part: size * parameters for part, size in one.parameter.items()},
+        "activations": activations,
+        "working": one.held + gathered + np.where(in_loss, 0.0, one.working),
+        "logits": np.where(in_loss, loss, 0.0),
+        "buffers": one.buffers,
     }
     moving = items["activations"] + items["working"] + items["logits"]
     return {**items, "framework": allowance.framework + allowance.fragmentation * moving}
+
+
+def _layers(setting: Setting, name: str) -> Array:
+    """Return the layers of a stage; none of a second one that is not between others."""
+    plans = setting.plans
+    first, middle, last = stage_layers(setting.job.model.layers, plans.pp, plans.interleave)
+    return {"first": first, "second": np.where(plans.pp > 2, middle, 0), "last": last}[name]
+
+
+def _count(setting: Setting, name: str) -> Array:
+    """Return of how many layers and micro-batches a stage keeps activations."""
+    return _layers(setting, name) * in_flight(setting, name)
 
 
 def in_flight(setting: Setting, stage: str) -> Array:
@@ -144,14 +254,18 @@ def layer_input(setting: Setting) -> Array:
 
 def layer_activations(setting: Setting) -> Array:
     """Return the bytes a layer keeps of one micro-batch for its backward pass, nothing recomputed."""
-    kinds = setting.job.model.blocks()
-    layers = setting.job.model.layers
-    return sum(count / layers * sum(_kept(setting, op) for op in ops) for count, ops in kinds)
+    return _mean(setting, _kept)
+
+
+def _mean(setting: Setting, of: Any) -> Array:
+    """Return the sum of ``of(setting, operator)`` over a layer's operators, the mean of its kinds."""
+    model = setting.job.model
+    return sum(count / model.layers * of(setting, op) for count, ops in model.blocks() for op in ops)
 
 
 def _kept(setting: Setting, op: Operator) -> Array:
     """Return the bytes that one operator keeps of one micro-batch."""
-    tokens, plans, word = setting.tokens, setting.plans, min(WORD, max(1.0, setting.job.recipe.word))
+    tokens, plans, word = setting.tokens, setting.plans, min(WORD, setting.job.recipe.word)
     if isinstance(op, Linear):
         split = plans.tp if op.in_split == "tp" else setting.between
         return word * tokens * op.in_features / split
@@ -164,10 +278,17 @@ def _kept(setting: Setting, op: Operator) -> Array:
     if isinstance(op, Attention):
         width = op.heads * op.head_dim + 2 * op.kv_heads * op.head_dim
         inputs = WORD * tokens * width / plans.tp
-        if setting.software.fused_attention:
+        if not setting.software.fused_attention:
+            return inputs + _scores(setting, op)
+        if word == WORD:  # its output is what the next linear layer keeps
             return inputs + 4.0 * tokens * op.heads / plans.tp
-        return inputs + _scores(setting, op)
+        return inputs + _core_output(setting, op)
     return 0.0
+
+
+def _core_output(setting: Setting, op: Attention) -> Array:
+    """Return the bytes of a fused core's output and of its 32-bit statistics."""
+    return (WORD * op.head_dim + 4.0) * setting.tokens * op.heads / setting.plans.tp
 
 
 def _scores(setting: Setting, op: Attention) -> Array:
@@ -177,15 +298,37 @@ def _scores(setting: Setting, op: Attention) -> Array:
 
 def _unrecomputed(setting: Setting, one: Array) -> Array:
     """Return the bytes a layer keeps that is not recomputed in full: all, or all but what selection drops."""
-    software, model = setting.software, setting.job.model
-    if software.fused_attention and not software.selective_linear:
+    if setting.software.selective_linear:
+        kept = layer_input(setting) + _mean(setting, _selected)
+    elif setting.software.fused_attention:
         return one
-    dropped: Array = 0.0
-    for count, ops in model.blocks():
+    else:
+        kept = one - _mean(setting, lambda s, op: _scores(s, op) if isinstance(op, Attention) else 0.0)
+    return np.where(setting.plans.selective, kept, one)
+
+
+def _selected(setting: Setting, op: Operator) -> Array:
+    """Return the bytes that selection by operators keeps of one: outputs of cores and of some matmuls."""
+    if isinstance(op, Attention):
+        return _core_output(setting, op)
+    if isinstance(op, Linear):
+        split = setting.plans.tp if op.out_split == "tp" else setting.between
+        return (1.0 - setting.software.selective_linear) * WORD * setting.tokens * op.out_features / split
+    return 0.0
+
+
+def _gradients(setting: Setting) -> Array:
+    """Return the bytes of activations' gradients at once, in a layer's backward pass, at the most."""
+    most: Array = 0.0
+    for _, ops in setting.job.model.blocks():
         for op in ops:
-            if isinstance(op, Attention) and not software.fused_attention:
-                dropped = dropped + count / model.layers * _scores(setting, op)
-            elif software.selective_linear and not isinstance(op, Attention):
-                share = software.selective_linear if isinstance(op, Linear) else 1.0
-                dropped = dropped + count / model.layers * share * _kept(setting, op)
-    return np.where(setting.plans.selective, one - dropped, one)
+            if isinstance(op, Pointwise) and op.split == "tp":
+                width: Array = op.reads + op.writes
+            elif isinstance(op, Attention):
+                width = 2 * (op.heads + op.kv_heads) * op.head_dim
+                if not setting.software.fused_attention:
+                    width = width + 2 * op.heads * setting.job.sequence
+            else:
+                continue
+            most = np.maximum(most, width)
+    return layer_input(setting) + WORD * setting.tokens * most / setting.plans.tp

@@ -144,9 +144,9 @@ def best_plans(question: Question, top: int) -> Found:
 def nearest_plan(question: Question) -> Plan | None:
     """Return the possible plan that needs least memory, with all recomputed that may be; None if none is."""
     best: tuple[float, Plan] | None = None
-    fixed = {"none": 0.0, "selective": 0.0}.get(str(question.space.recompute), 1.0)
     for plans, exists in _blocks(question):
-        plans = attrs.evolve(plans, recomputed=fixed)
+        fixed = _fixed_share(question, plans)
+        plans = attrs.evolve(plans, recomputed=1.0 if fixed is None else fixed)
         setting = Setting.of(question.job, question.machine, plans, question.practice, question.software)
         total = total_bytes(setting, question.allowance)
         shape = np.broadcast_shapes(np.shape(total), np.shape(exists))
@@ -180,14 +180,17 @@ def _plan(plans: Plans, at: tuple[Any, ...], shape: tuple[int, ...]) -> Plan:
 
 def _recomputed(question: Question, setting: Setting) -> Array:
     """Return the share of layers recomputed: what is fixed, else the least that fits; inf if none does."""
-    fixed, capacity = question.space.recompute, question.machine.cluster.device.memory
-    layers = np.ceil(question.job.model.layers / setting.plans.pp)
-    least = least_recomputed(setting, capacity, question.allowance)
-    if fixed is None:
-        return least
-    share = {"none": 0.0, "selective": 0.0, "full": 1.0}.get(str(fixed))
-    wanted = share if share is not None else np.minimum(1.0, float(fixed) / layers)
-    return np.where(least <= wanted, wanted, np.inf)
+    least = least_recomputed(setting, question.machine.cluster.device.memory, question.allowance)
+    wanted = _fixed_share(question, setting.plans)
+    return least if wanted is None else np.where(least <= wanted, wanted, np.inf)
+
+
+def _fixed_share(question: Question, plans: Plans) -> Array | None:
+    """Return the share of layers that are recomputed in full where that is fixed, else None."""
+    fixed = question.space.recompute
+    if fixed is None or isinstance(fixed, str):
+        return {"none": 0.0, "selective": 0.0, "full": 1.0}.get(str(fixed))
+    return np.minimum(1.0, float(fixed) / np.ceil(question.job.model.layers / plans.pp))
 
 
 def _blocks(question: Question) -> Iterator[tuple[Plans, Array]]:
@@ -227,6 +230,8 @@ def _blocks(question: Question) -> Iterator[tuple[Plans, Array]]:
         if space.shard:
             shard = np.full_like(shard, space.shard)
         exists = exists & np.equal(copies % shard, 0) & (~inner | ((shard < copies) & (shard > 1)))
+        if not space.zero:  # a copy that is alone has nothing to shard over
+            exists = exists & ((zero < 2) | (copies > 1))
         plans = Plans(
             tp=tp,
             cp=cp,
