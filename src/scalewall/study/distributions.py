@@ -167,8 +167,8 @@ def read(tables: Mapping[str, Any], known: Mapping[str, Input], lenient: bool = 
     tables
         By input a distribution: ``{lognormal: {median, sigma}}``, ``{normal: {mean, std}}``,
         ``{uniform: {low, high}}``, ``{loguniform: {low, high}}`` or ``{samples: [...]}``, with an optional
-        ``source``. Values may be text with a unit, or multiples of what the scenario has (``1.2x``). Optionally
-        ``correlation: {inputs: [...], matrix: [[...], ...]}``.
+        ``source``. Values may be text with a unit, or multiples of what the scenario has (``1.2x``).
+        Optionally ``correlation: {inputs: [...], matrix: [[...], ...]}``.
     known
         The scenario's inputs by name.
     lenient
@@ -256,7 +256,7 @@ def _parameters(kind: str, values: Any, given: Input, field: str) -> tuple[float
 
 
 def number_of(value: Any, given: Input, field: str) -> float:
-    """Return a value in SI: a number, a text with a unit, or a multiple such as ``1.2x`` of what `given` has."""
+    """Return a value in SI: a number, a text with a unit, or a multiple such as ``1.2x`` of `given`."""
     if isinstance(value, str) and (match := _TIMES.fullmatch(value)):
         return float(match[1]) * given.value
     return parse(value, given.unit, field)

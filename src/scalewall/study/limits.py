@@ -116,12 +116,19 @@ def limits(scenario: Scenario, progress: Progress | None = None, coarse: Limits 
     before = coarse.curves if coarse is not None and _same_runs(coarse.scenario, scenario) else ()
     curves = []
     for cluster in scenario.clusters:
-        if scenario.is_papers:
-            curves.append(_paper_curve(scenario, cluster, tell))
-        else:
-            known = next((curve for curve in before if curve.cluster == cluster), None)
-            curves.append(_curve(scenario, cluster, tell, known))
+        known = next((curve for curve in before if curve.cluster == cluster), None)
+        curves.append(limits_of(scenario, cluster, tell, known))
     return Limits(scenario=scenario, curves=tuple(curves))
+
+
+def limits_of(
+    scenario: Scenario, cluster: Cluster, progress: Progress | None = None, coarse: Curve | None = None
+) -> Curve:
+    """Return the limits of `cluster`, whatever devices the scenario names; otherwise as `limits`."""
+    tell = progress or (lambda done, total, what: None)
+    if scenario.is_papers:
+        return _paper_curve(scenario, cluster, tell)
+    return _curve(scenario, cluster, tell, coarse)
 
 
 def _same_runs(one: Scenario, other: Scenario) -> bool:

@@ -1,0 +1,214 @@
+"""Who does the work of a sweep: processes of one's own, a Dask cluster, or any executor that is given."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import re
+import signal
+import threading
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from multiprocessing import connection, get_context
+from typing import Any
+
+from scalewall.errors import InputError, ScalewallError
+from scalewall.schema import whole
+
+MOST_WORKERS = 4096
+_UNKNOWN = 8  # workers that an executor is taken to have that does not say
+_ANSWER_SECONDS = 60.0  # within which a new pool must answer, once its predecessors have died
+
+
+class Lost(ScalewallError):
+    """Whoever did the work is gone, or cannot do it."""
+
+
+def default_workers() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+class Pool:
+    """An executor that was given: it is used as it is, and left open."""
+
+    name = "the executor"
+
+    def __init__(self, executor: Executor, workers: int | None = None) -> None:
+        self.executor = executor
+        found = workers
+        for attribute in ("_max_workers", "num_workers"):  # concurrent.futures, mpi4py
+            found = found or getattr(executor, attribute, None)
+        self.workers = int(found or _UNKNOWN)
+
+    def submit(self, function: Any, *arguments: Any) -> Future[Any]:
+        """Hand over a call.
+
+        Raises
+        ------
+        Lost
+            If the executor takes no more.
+        """
+        try:
+            return self.executor.submit(function, *arguments)
+        except BrokenExecutor:
+            raise
+        except RuntimeError as error:
+            raise Lost(f"{self.name.capitalize()} takes no more work: {_line(error)}.") from None
+
+    def check(self) -> None:
+        """Raise `Lost` if nobody is there any more."""
+
+    def died(self, error: BaseException) -> bool:
+        """Return whether `error` says that a worker died over its work."""
+        return isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"
+
+    def lost(self, error: BaseException) -> Lost:
+        """Return what to say where the work could not be done for another reason."""
+        if isinstance(error, (CancelledError, ConnectionError, TimeoutError)):
+            return Lost(f"{self.name.capitalize()} has dropped work that it had taken.")
+        return Lost(f"{self.name.capitalize()} cannot do the work: {type(error).__name__}: {_line(error)}")
+
+    def renew(self) -> None:
+        """Replace what is broken.
+
+        Raises
+        ------
+        Lost
+            If it cannot be replaced.
+        """
+        raise Lost(f"A worker of {self.name} died, and with it the executor.")
+
+    def close(self, now: bool) -> None:
+        """Let go; `now` means without waiting for work under way."""
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+class Processes(Pool):
+    """Processes of this machine, which end with this one however it ends."""
+
+    name = "the pool of processes"
+
+    def __init__(self, workers: int) -> None:
+        self._context = get_context("spawn")  # not copies: this process may have threads and locks
+        self._breaks = 0
+        super().__init__(self._new(workers), workers)
+
+    def _new(self, workers: int) -> ProcessPoolExecutor:
+        # Workers watch one end of a pipe; the other is here alone, and closes when this process ends.
+        reader, self._stop = self._context.Pipe(duplex=False)
+        return ProcessPoolExecutor(
+            workers, mp_context=self._context, initializer=_begin_worker, initargs=(reader,)
+        )
+
+    def renew(self) -> None:
+        """Start new processes in place of broken ones."""
+        self._breaks += 1
+        self.close(now=True)
+        self.executor = self._new(self.workers)
+        if self._breaks >= 3:  # perhaps it is not the work that kills them
+            try:
+                self.executor.submit(_nothing).result(timeout=_ANSWER_SECONDS)
+            except Exception:
+                raise Lost(
+                    "Worker processes die as they start: out of memory, or in a script without"
+                    " 'if __name__ == \"__main__\":'."
+                ) from None
+            self._breaks = 0
+
+    def close(self, now: bool) -> None:
+        """End the processes."""
+        if now:
+            self._stop.close()
+        self.executor.shutdown(wait=True, cancel_futures=True)
+        self._stop.close()
+
+
+def _nothing() -> None:
+    """Show that a worker is there."""
+
+
+def _begin_worker(reader: Any) -> None:
+    """Prepare a worker: Ctrl-C is for the driver alone, whose end ends the worker too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            connection.wait([reader])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class Dask(Pool):
+    """A Dask cluster: one that is there, or one of this machine's processes."""
+
+    def __init__(self, scheduler: str) -> None:
+        distributed = need_dask()
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said in one line
+        local = re.fullmatch(r"local:(.*)", scheduler)
+        self.name = f"the scheduler at '{scheduler}'"
+        self.cluster: Any = None
+        if local:
+            count = whole(local[1], "scheduler", 1, MOST_WORKERS)
+            self.cluster = distributed.LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+        try:
+            self.client = distributed.Client(self.cluster or scheduler, timeout=10, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            text = _line(error)
+            if isinstance(error, ValueError):
+                raise InputError("scheduler", "an address such as tcp://host:8786", scheduler, text) from None
+            raise Lost(f"{self.name.capitalize()} does not answer.") from None
+        super().__init__(self.client.get_executor(pure=False), self._threads())
+
+    def _threads(self) -> int:
+        found: dict[str, int] = self.client.nthreads()
+        return max(1, sum(found.values()))
+
+    def check(self) -> None:
+        """Raise `Lost` if the scheduler is gone."""
+        if self.client.status != "running":
+            raise Lost(f"{self.name.capitalize()} is gone.")
+
+    def lost(self, error: BaseException) -> Lost:
+        """Return what to say where the work could not be done."""
+        if isinstance(error, (CancelledError, ConnectionError, TimeoutError)):
+            return Lost(f"{self.name.capitalize()} is gone, or has dropped the work.")
+        return super().lost(error)
+
+    def close(self, now: bool) -> None:
+        """Leave the cluster, or end it if it was started here."""
+        with contextlib.suppress(Exception):  # a cluster that is gone cannot be left in order
+            if self.client.status == "running":
+                self.executor.shutdown(wait=not now)
+            self.client.close(timeout=2)
+        if self.cluster is not None:
+            with contextlib.suppress(Exception):
+                self.cluster.close(timeout=5)
+
+
+def need_dask() -> Any:
+    """Return `dask.distributed`.
+
+    Raises
+    ------
+    ScalewallError
+        If it is not installed.
+    """
+    try:
+        return importlib.import_module("distributed")
+    except ImportError:
+        raise ScalewallError(
+            "A scheduler needs Dask, which is not installed: pip install 'scalewall[dask]'."
+        ) from None
