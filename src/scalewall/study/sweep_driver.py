@@ -149,7 +149,7 @@ class Driver:
         error = None if future.cancelled() else future.exception()
         if future.cancelled():
             self.again.append(batch)
-            raise Lost(f"{self.pool.name.capitalize()} has dropped work that it had taken.")
+            raise Lost(f"{self.pool.title} has dropped work that it had taken.")
         if error is None:
             self._take(future.result(), batch)
         elif isinstance(error, FileChanged):

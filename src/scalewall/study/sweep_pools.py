@@ -9,8 +9,10 @@ import os
 import re
 import signal
 import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
-from multiprocessing import connection, get_context
+from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
 from scalewall.errors import InputError, ScalewallError
@@ -18,6 +20,8 @@ from scalewall.schema import whole
 
 MOST_WORKERS = 4096
 _UNKNOWN = 8  # workers that an executor is taken to have that does not say
+_LOOK_SECONDS = 5.0  # between looks at how many workers a cluster has
+_PATIENCE, _LOCAL_PATIENCE = 600.0, 30.0  # seconds that a cluster may be without workers
 _ANSWER_SECONDS = 60.0  # within which a new pool must answer, once its predecessors have died
 
 
@@ -44,6 +48,11 @@ class Pool:
             found = found or getattr(executor, attribute, None)
         self.workers = int(found or _UNKNOWN)
 
+    @property
+    def title(self) -> str:
+        """The name at the beginning of a sentence."""
+        return self.name[0].upper() + self.name[1:]
+
     def submit(self, function: Any, *arguments: Any) -> Future[Any]:
         """Hand over a call.
 
@@ -57,7 +66,7 @@ class Pool:
         except BrokenExecutor:
             raise
         except RuntimeError as error:
-            raise Lost(f"{self.name.capitalize()} takes no more work: {_line(error)}.") from None
+            raise Lost(f"{self.title} takes no more work: {_line(error)}.") from None
 
     def check(self) -> None:
         """Raise `Lost` if nobody is there any more."""
@@ -69,8 +78,8 @@ class Pool:
     def lost(self, error: BaseException) -> Lost:
         """Return what to say where the work could not be done for another reason."""
         if isinstance(error, (CancelledError, ConnectionError, TimeoutError)):
-            return Lost(f"{self.name.capitalize()} has dropped work that it had taken.")
-        return Lost(f"{self.name.capitalize()} cannot do the work: {type(error).__name__}: {_line(error)}")
+            return Lost(f"{self.title} has dropped work that it had taken.")
+        return Lost(f"{self.title} cannot do the work: {type(error).__name__}: {_line(error)}")
 
     def renew(self) -> None:
         """Replace what is broken.
@@ -90,6 +99,20 @@ def _line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Keep Ctrl-C from processes and threads that begin meanwhile: it is for the driver alone."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # as it starts, it lets Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Processes(Pool):
     """Processes of this machine, which end with this one however it ends."""
 
@@ -107,6 +130,11 @@ class Processes(Pool):
             workers, mp_context=self._context, initializer=_begin_worker, initargs=(reader,)
         )
 
+    def submit(self, function: Any, *arguments: Any) -> Future[Any]:
+        """Hand over a call; processes begin as they are needed."""
+        with _deaf():
+            return super().submit(function, *arguments)
+
     def renew(self) -> None:
         """Start new processes in place of broken ones."""
         self._breaks += 1
@@ -114,7 +142,7 @@ class Processes(Pool):
         self.executor = self._new(self.workers)
         if self._breaks >= 3:  # perhaps it is not the work that kills them
             try:
-                self.executor.submit(_nothing).result(timeout=_ANSWER_SECONDS)
+                self.submit(_nothing).result(timeout=_ANSWER_SECONDS)
             except Exception:
                 raise Lost(
                     "Worker processes die as they start: out of memory, or in a script without"
@@ -135,8 +163,7 @@ def _nothing() -> None:
 
 
 def _begin_worker(reader: Any) -> None:
-    """Prepare a worker: Ctrl-C is for the driver alone, whose end ends the worker too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Prepare a worker: the driver's end, however it comes, ends the worker too."""
 
     def watch() -> None:
         with contextlib.suppress(OSError):
@@ -151,40 +178,54 @@ class Dask(Pool):
 
     def __init__(self, scheduler: str) -> None:
         distributed = need_dask()
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said in one line
+        _silence()
         local = re.fullmatch(r"local:(.*)", scheduler)
         self.name = f"the scheduler at '{scheduler}'"
         self.cluster: Any = None
         if local:
             count = whole(local[1], "scheduler", 1, MOST_WORKERS)
-            self.cluster = distributed.LocalCluster(
-                n_workers=count,
-                threads_per_worker=1,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            )
+            with _deaf():
+                self.cluster = distributed.LocalCluster(
+                    n_workers=count,
+                    threads_per_worker=1,
+                    dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                )
         try:
             self.client = distributed.Client(self.cluster or scheduler, timeout=10, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             text = _line(error)
             if isinstance(error, ValueError):
                 raise InputError("scheduler", "an address such as tcp://host:8786", scheduler, text) from None
-            raise Lost(f"{self.name.capitalize()} does not answer.") from None
-        super().__init__(self.client.get_executor(pure=False), self._threads())
+            raise Lost(f"{self.title} does not answer.") from None
+        super().__init__(self.client.get_executor(pure=False), 1)
+        self._looked = self._peopled = time.monotonic()
+        self._look()
 
-    def _threads(self) -> int:
-        found: dict[str, int] = self.client.nthreads()
-        return max(1, sum(found.values()))
+    def _look(self) -> None:
+        """See how many workers there are: clusters grow and shrink."""
+        self._looked = time.monotonic()
+        try:
+            threads = sum(self.client.nthreads().values())
+        except (OSError, TimeoutError):
+            raise Lost(f"{self.title} is gone.") from None
+        if threads:
+            self.workers, self._peopled = threads, self._looked
+        patience = _LOCAL_PATIENCE if self.cluster is not None else _PATIENCE
+        if self._looked - self._peopled > patience:
+            raise Lost(f"{self.title} has had no workers for {patience:.0f} s.")
 
     def check(self) -> None:
-        """Raise `Lost` if the scheduler is gone."""
+        """Raise `Lost` if the scheduler is gone, or nobody works there any more."""
         if self.client.status != "running":
-            raise Lost(f"{self.name.capitalize()} is gone.")
+            raise Lost(f"{self.title} is gone.")
+        if time.monotonic() - self._looked > _LOOK_SECONDS:
+            self._look()
 
     def lost(self, error: BaseException) -> Lost:
         """Return what to say where the work could not be done."""
         if isinstance(error, (CancelledError, ConnectionError, TimeoutError)):
-            return Lost(f"{self.name.capitalize()} is gone, or has dropped the work.")
+            return Lost(f"{self.title} is gone, or has dropped the work.")
         return super().lost(error)
 
     def close(self, now: bool) -> None:
@@ -196,6 +237,13 @@ class Dask(Pool):
         if self.cluster is not None:
             with contextlib.suppress(Exception):
                 self.cluster.close(timeout=5)
+
+
+def _silence() -> None:
+    """Leave it to the driver to say in one line that a scheduler or worker is gone."""
+    chatty = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    for name in ("distributed", "tornado.application", "asyncio", *chatty):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def need_dask() -> Any:
