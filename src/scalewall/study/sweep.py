@@ -44,8 +44,8 @@ class Swept:
         How many there are, had rows before, and were computed now.
     failed, errors
         Rows with an error, of all, and the errors of this run with how often each came.
-    seconds
-        What the run took.
+    seconds, worker_seconds
+        What the run took, and how long workers worked in it, all together.
     sweep, version, seed
         The sweep's name in rows, the version, and the sample's seed.
     """
@@ -57,6 +57,7 @@ class Swept:
     failed: int
     errors: Mapping[str, int]
     seconds: float
+    worker_seconds: float
     sweep: str
     version: str
     seed: int | None
@@ -135,13 +136,14 @@ def sweep(
         before = int(known.sum())
         what = store.folder.name
         tell(before, design.size, what)
-        written, errors = 0, {}
+        written, errors, busy = 0, {}, 0.0
         if before < design.size:
             tasks = design.scenarios(in_blocks(~known))
             with _pool(executor, count, scheduler) as pool:
                 driver = Driver(core, tasks, store, pool, lambda n: tell(before + n, design.size, what))
                 _run(driver, design.size, before, store.folder)
                 store.finish()
+                busy = driver.busy
                 written, errors, failed = driver.written, dict(driver.errors), failed + driver.failed
     finally:
         store.close()
@@ -156,6 +158,7 @@ def sweep(
         failed=failed,
         errors=errors,
         seconds=time.monotonic() - begin,
+        worker_seconds=busy,
         sweep=name,
         version=released(),
         seed=design.seed,

@@ -74,6 +74,7 @@ class Driver:
         self.alone: deque[Batch] = deque()
         self.rows: list[Row] = []
         self.written = self.failed = 0
+        self.busy = 0.0  # seconds that workers have worked
         self.errors: Counter[str] = Counter()
         self._each: float | None = None
         self._last = 1
@@ -175,6 +176,7 @@ class Driver:
                 self._count(row[self._error_at])
         if rest := batch.tasks[len(done.rows) :]:
             self.again.append(Batch(rest))
+        self.busy += done.seconds
         each = done.seconds / len(done.rows)
         self._each = each if self._each is None else 0.7 * self._each + 0.3 * each
 

@@ -20,6 +20,7 @@ from scalewall.schema import whole
 
 MOST_WORKERS = 4096
 _UNKNOWN = 8  # workers that an executor is taken to have that does not say
+_ADDRESS = re.compile(r"(?:(?:tcp|tls|wss?|ucx)://)?(?:[^\s:/\[\]]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 _LOOK_SECONDS = 5.0  # between looks at how many workers a cluster has
 _PATIENCE, _LOCAL_PATIENCE = 600.0, 30.0  # seconds that a cluster may be without workers
 _ANSWER_SECONDS = 60.0  # within which a new pool must answer, once its predecessors have died
@@ -177,13 +178,16 @@ class Dask(Pool):
     """A Dask cluster: one that is there, or one of this machine's processes."""
 
     def __init__(self, scheduler: str) -> None:
+        local = re.fullmatch(r"local:(\d+)", scheduler)
+        if local is None and not _ADDRESS.fullmatch(scheduler):
+            must = "an address such as tcp://host:8786, or local:N"
+            raise InputError("scheduler", must, scheduler)
+        count = whole(local[1], "scheduler", 1, MOST_WORKERS) if local else 0
         distributed = need_dask()
         _silence()
-        local = re.fullmatch(r"local:(.*)", scheduler)
         self.name = f"the scheduler at '{scheduler}'"
         self.cluster: Any = None
         if local:
-            count = whole(local[1], "scheduler", 1, MOST_WORKERS)
             with _deaf():
                 self.cluster = distributed.LocalCluster(
                     n_workers=count,
@@ -193,10 +197,7 @@ class Dask(Pool):
                 )
         try:
             self.client = distributed.Client(self.cluster or scheduler, timeout=10, set_as_default=False)
-        except (OSError, ValueError, TimeoutError) as error:
-            text = _line(error)
-            if isinstance(error, ValueError):
-                raise InputError("scheduler", "an address such as tcp://host:8786", scheduler, text) from None
+        except (OSError, TimeoutError):
             raise Lost(f"{self.title} does not answer.") from None
         super().__init__(self.client.get_executor(pure=False), 1)
         self._looked = self._peopled = time.monotonic()
