@@ -16,7 +16,10 @@ from scalewall.study.closed_form import Wall
 from scalewall.study.limits import Limits
 from tests.study.answers import write_quick
 
-PUBLIC = ["InputError", "InputErrors", "NoAnswer", "ScalewallError", "limits", "load_hardware", "wall"]
+PUBLIC = [
+    *("InputError", "InputErrors", "NoAnswer", "ScalewallError"),
+    *("limits", "load_hardware", "open_sweep", "sweep", "to_xarray", "wall"),
+]
 HEAVY = {"numpy", "polars", "plotly", "rich", "cyclopts", "attrs", "cattrs"}
 
 # What each way in may cost of a processor's time, in seconds; several times what it does cost.

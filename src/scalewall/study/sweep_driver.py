@@ -32,7 +32,7 @@ Progress = Callable[[int, int, str], None]
 BATCH_SECONDS = 0.25  # that a batch of scenarios is meant to take a worker
 _BATCHES_A_SECOND = 100.0  # that the driver is to see at most, however many workers there are
 _MOST_IN_A_BATCH = 2000
-_FLUSH_SECONDS, _FLUSH_ROWS = 1.0, 20_000  # after which rows are written
+_FLUSH_SECONDS, _FLUSH_ROWS = 1.0, 5_000  # after which rows are written
 _POLL_SECONDS = 0.5
 _DEATHS = (
     3  # of workers over a batch, after which it is tried alone; over a scenario, after which it is given up
