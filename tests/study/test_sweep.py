@@ -462,7 +462,10 @@ if __name__ == "__main__":
 
 # Disks -----------------------------------------------------------------------------------------------
 
-LONG: Table = {"ask": "wall", "grid": {"latency": {"from": 1e-6, "to": 2e-5, "points": 30_000}}}
+LONG: Table = {
+    "ask": "wall",
+    "grid": {"latency": {"from": 1e-6, "to": 2e-5, "points": 300}, "layers": list(range(1, 101))},
+}
 
 
 def mounted(folder: Path, options: str) -> bool:

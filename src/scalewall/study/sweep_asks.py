@@ -149,9 +149,8 @@ def _read_limits(words: Words, changes: Words) -> Read:
 def _limits(asked: Scenario, cluster: Cluster) -> dict[str, Any]:
     curve = limits_of(asked, cluster)
     row: dict[str, Any] = {name: getattr(curve, name) for name in _LIMITS if hasattr(curve, name)}
-    for name, point in (("knee", curve.knee), ("wall", curve.wall)):
-        if point is not None:
-            row |= {f"{name}_mfu": point.mfu, f"{name}_devices": point.n_devices}
+    if curve.knee is not None:
+        row |= {"knee_mfu": curve.knee.mfu, "knee_devices": curve.knee.n_devices}
     row["curve_flop"] = [point.training_flop for point in curve.points]
     row["curve_mfu"] = [point.mfu for point in curve.points]
     row["curve_devices"] = [float(point.n_devices) for point in curve.points]
@@ -249,8 +248,8 @@ def _of(kind: str, names: Iterable[str], ending: str = "") -> dict[str, str]:
 
 _LIMITS = {
     **_of("float", ("sustained_mfu", "threshold_mfu", "knee_flop", "knee_mfu")),
-    **{"knee_devices": "int", "knee_binding": "text", "wall_flop": "float", "wall_mfu": "float"},
-    **{"wall_devices": "int", "wall_binding": "text", "binding": "text"},
+    **{"knee_devices": "int", "knee_binding": "text", "wall_flop": "float"},
+    **{"wall_binding": "text", "binding": "text"},
     **_of("floats", ("curve_flop", "curve_mfu", "curve_devices")),
 }
 _POINT = {

@@ -94,7 +94,8 @@ class Driver:
                 self._flush()
             self._flush(now=True)
         except (KeyboardInterrupt, Lost, FileChanged):
-            for future, batch in list(self.waiting.items()):
+            waiting, self.waiting = self.waiting, {}
+            for future, batch in waiting.items():
                 if future.done() and not future.cancelled() and future.exception() is None:
                     self._take(future.result(), batch)
             self._flush(now=True)
@@ -189,13 +190,13 @@ class Driver:
 
     def _broken(self) -> None:
         """Take in what was done when the pool broke, put the rest back, and have a new pool."""
-        for future, batch in self.waiting.items():
+        waiting, self.waiting = self.waiting, {}
+        for future, batch in waiting.items():
             if future.done() and not future.cancelled() and future.exception() is None:
                 self._take(future.result(), batch)
             else:
                 batch.deaths += 1
                 self._back(batch)
-        self.waiting.clear()
         self.pool.renew()
 
     def _one_alone(self, batch: Batch) -> None:

@@ -92,6 +92,7 @@ class Store:
         self.parts: list[Part] = []
         self.rows: dict[Path, int] = {}
         self._dead: list[Part] = []
+        self._next = 0
         self._lock: int | None = None
 
     def open(self) -> None:
@@ -114,6 +115,7 @@ class Store:
             for path in self.folder.glob(f"{_TEMPORARY}*"):
                 path.unlink()
             self.parts, dead = parts_in(self.folder)
+            self._next = 1 + max((part.last for part in self.parts), default=-1)
             for part in dead:
                 part.path.unlink()
             self._put(f"{_TEMPORARY}trial", b"")
@@ -167,7 +169,8 @@ class Store:
         ScalewallError
             If they cannot be written.
         """
-        number = self.parts[-1].last + 1 if self.parts else 0
+        # Never the same number twice, even if this is interrupted after the rename.
+        number, self._next = self._next, self._next + 1
         self._put_part(number, number, self._frame(rows))
         self._merge(_MERGED)
 
