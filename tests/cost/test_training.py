@@ -17,7 +17,8 @@ from scalewall.cost.layer import Setting
 from scalewall.cost.machine import Machine
 from scalewall.cost.plans import Plans
 from scalewall.cost.practice import SOFTWARE, Practice
-from scalewall.cost.training import TRAINING_CAUSES, stage_parameters, step
+from scalewall.cost.stages import pipeline_seconds
+from scalewall.cost.training import TRAINING_CAUSES, stage_parameters, stage_passes, step, step_seconds
 from scalewall.hardware import catalogue
 from scalewall.workload.formats import read_model
 from scalewall.workload.job import Job
@@ -501,6 +502,25 @@ def test_software_that_overlaps_is_never_slower(seed):
     for kind in ("overlap_tensor", "overlap_data", "overlap_pipeline"):
         off, on = (again(one, software=attrs.evolve(one.software, **{kind: flag})) for flag in (False, True))
         assert seconds(on) <= seconds(off) * (1 + 1e-12)
+
+
+@given(seeds)
+def test_passes_of_the_stages_are_what_a_step_adds_up(seed):
+    one = drawn(seed)
+    plans, found = one.plans, stage_passes(one)
+    both = [float(there + back) for there, back in zip(found.forward, found.backward, strict=True)]
+    m = float(plans.microbatches(one.job.batch))
+    flow = float(pipeline_seconds(*both, plans.pp, m, plans.interleave))
+    if plans.zero_bubble and plans.pp > 1:
+        flow = m * max(both if plans.pp > 2 else (both[0], both[2]))
+    total = (flow + sum(float(part) for part in found.ends.values())) * (1 + float(found.straggling))
+    assert total == pytest.approx(seconds(one), rel=1e-12)
+
+
+@given(seeds)
+def test_seconds_alone_are_those_of_the_step(seed):
+    one = drawn(seed)
+    assert float(step_seconds(one)) == pytest.approx(seconds(one), rel=1e-12)
 
 
 # What is absent

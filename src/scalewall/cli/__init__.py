@@ -9,7 +9,7 @@ import warnings
 
 from cyclopts import App, CycloptsError
 
-from scalewall.cli import known, scaling, why
+from scalewall.cli import known, planning, scaling, why
 from scalewall.cli.shown import complain
 from scalewall.errors import InputError, ScalewallError
 
@@ -22,6 +22,7 @@ app = App(
 )
 for command in (
     *(scaling.limits, scaling.best, scaling.wall),
+    *(planning.plan, planning.validate, planning.models),
     *(why.sensitivity, why.forecast, why.uncertainty, why.claims, why.cite),
     *(known.hardware, known.assumptions),
 ):

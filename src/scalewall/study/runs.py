@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -18,10 +17,11 @@ from scalewall.cost.practice import SOFTWARE, Software
 from scalewall.errors import InputError
 from scalewall.hardware.catalogue import load
 from scalewall.hardware.cluster import Cluster
+from scalewall.study.run_table import NEEDED, Skipped, check_numbers
+from scalewall.study.run_table import read_table as read_table
 from scalewall.workload.job import Job
 from scalewall.workload.model import Model
 
-NEEDED = ("device", "n_gpus", "tp", "pp", "seq_len", "global_batch_size", "n_layers", "d_model", "n_heads")
 FUSED_SINCE = 2205.14135
 """arXiv number of FlashAttention: papers before it ran attention unfused."""
 
@@ -32,10 +32,6 @@ PRECISIONS = (
     (r"bf16|bfloat16", "bf16"),
     (r"fp16|float16", "fp16"),
 )
-
-
-class Skipped(Exception):
-    """A row that is not simulated, and why."""
 
 
 @attrs.frozen(kw_only=True)
@@ -78,6 +74,7 @@ def read_run(row: Mapping[str, Any]) -> Run:
     missing = [name for name in NEEDED if row.get(name) in (None, "")]
     if missing:
         raise Skipped(f"does not state {', '.join(missing)}")
+    check_numbers(row)
     settled: list[str] = []
     text = " ".join(str(row.get(name) or "") for name in ("source", "citation", "notes", "hardware", "model"))
     if re.search(r"mamba|hybrid|moe\b|grok|mixture", text, re.IGNORECASE) and not _is_plain(row):
@@ -321,13 +318,6 @@ def read_runs(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Run], dict[str, s
     for row in rows:
         try:
             runs.append(read_run(row))
-        except Skipped as reason:
+        except (Skipped, InputError) as reason:
             skipped[str(row["id"])] = str(reason)
     return runs, skipped
-
-
-def read_table(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a CSV file of runs."""
-    import polars as pl
-
-    return pl.read_csv(path, infer_schema_length=None).to_dicts()

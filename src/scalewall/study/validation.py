@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -16,6 +17,8 @@ from scalewall.cost.practice import Practice
 from scalewall.cost.training import Step, step
 from scalewall.cost.training_memory import Allowance, total_bytes
 from scalewall.study.ideal import ideal_step_seconds
+from scalewall.study.planning import read_constants
+from scalewall.study.run_table import SHIPPED, read_table
 from scalewall.study.runs import Run, read_runs
 
 Array = Any
@@ -117,6 +120,24 @@ def validate(
     return Validation(rows=tuple(compare(run, practice, allowance) for run in runs), skipped=skipped)
 
 
+def validate_file(runs: Path | str | None = None, **constants: Any) -> Validation:
+    """Return predicted against measured for a CSV file of runs, or for those that ship.
+
+    Parameters
+    ----------
+    runs
+        Path of the file.
+    **constants
+        Constants of `Practice` and `Allowance` in place of the defaults.
+
+    Raises
+    ------
+    InputError
+        If the file is no table of runs, or a constant is wrong.
+    """
+    return validate(read_table(Path(runs) if runs else SHIPPED), *read_constants(constants))
+
+
 def machine_of(run: Run) -> Machine:
     """Return the machine that `run` ran on."""
     return Machine.of(run.cluster, run.power)
@@ -205,6 +226,6 @@ def compare(run: Run, practice: Practice, allowance: Allowance) -> Compared:
         selective=bool(chosen(plans.selective)),
         memory_bytes=chosen(total),
         searched=tuple(searched),
-        settled=run.settled,
+        settled=tuple(one for one in run.settled if one != "no interleaving" or "interleave" not in searched),
         seconds_by_cause={name: chosen(value) for name, value in found.by_cause.items()},
     )
