@@ -1,10 +1,16 @@
-"""The sources behind an answer: those of its devices' numbers, its laws, assumptions and formulas."""
+"""The sources behind an answer: those of its devices' numbers, its laws, assumptions and formulas.
+
+Some sources stand behind some kinds of answers alone: ``wall``, ``claims``, ``figures`` are commands,
+``models`` is the table of notable models, ``draws`` the draws of uncertain inputs, ``sobol`` Sobol indices,
+``reduction`` networks whose switches reduce.
+"""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 
@@ -28,9 +34,12 @@ _LAWS = {
 }
 """What the named laws rest on; a law of the user's own rests on the user."""
 
+KINDS = ("wall", "claims", "figures", "models", "draws", "sobol", "reduction")
+"""Kinds of answers that some sources stand behind alone."""
+
 _BIBTEX = (
     *("title", "author", "year", "eprint", "archiveprefix", "journal", "volume", "number", "pages"),
-    *("howpublished", "url", "doi", "note"),
+    *("booktitle", "howpublished", "url", "doi", "note"),
 )
 
 
@@ -40,11 +49,18 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _by_kind(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not set(value) <= set(KINDS):
+        raise InputError("when", f"a table of texts by kind of answer: {', '.join(KINDS)}", value)
+    return {str(kind): str(what) for kind, what in value.items()}
+
+
 @attrs.frozen(kw_only=True)
 class Reference:
     """One entry of the literature: BibTeX's fields, how other texts name it, and what it stands behind.
 
-    `searched` is whether it only counts where all strategies are searched.
+    `when` is what it stands behind in answers of some kinds alone; `searched` whether it only counts
+    where all strategies are searched.
     """
 
     key: str
@@ -57,12 +73,14 @@ class Reference:
     volume: str = ""
     number: str = ""
     pages: str = ""
+    booktitle: str = ""
     howpublished: str = ""
     url: str = ""
     doi: str = ""
     note: str = ""
     match: tuple[str, ...] = attrs.field(default=(), metadata={"read": _texts})
     used_for: tuple[str, ...] = attrs.field(default=(), metadata={"read": _texts})
+    when: Mapping[str, str] = attrs.field(factory=dict, metadata={"read": _by_kind})
     searched: bool = False
 
     @property
@@ -80,6 +98,7 @@ class Reference:
         place = self.journal and f"{self.journal} {self.volume}({self.number}), {self.pages}"
         where = [
             place,
+            self.booktitle,
             self.howpublished,
             self.eprint and f"arXiv {self.eprint}",
             self.doi,
@@ -109,13 +128,24 @@ class Citation:
     used_for: tuple[str, ...]
 
 
-def citations(scenario: Scenario) -> tuple[Citation, ...]:
-    """Return the sources behind any answer to `scenario`: literature first, then what only devices name."""
-    known = _references()
-    used: dict[str, list[str]] = {reference.key: [] for reference in known}
+def citations(scenario: Scenario | None, *kinds: str) -> tuple[Citation, ...]:
+    """Return the sources behind an answer: literature first, then what only devices name.
+
+    Parameters
+    ----------
+    scenario
+        What was asked; None where there is none, as for the closed form of the wall.
+    kinds
+        Of `KINDS`, those that the answer is of; what the scenario itself says of them is added.
+    """
+    if scenario is None:
+        return _found(_used_by(kinds))
+    searched = not scenario.is_papers
+    known = references()
+    used = _used_by((*kinds, *_kinds_of(scenario)))
     for reference in known:
-        if not (reference.searched and scenario.is_papers):
-            used[reference.key] += reference.used_for
+        if searched or not reference.searched:
+            used[reference.key] = [*reference.used_for, *used[reference.key]]
     for keys, what in _choices(scenario):
         for key in keys:
             used[key].append(what)
@@ -124,17 +154,44 @@ def citations(scenario: Scenario) -> tuple[Citation, ...]:
         for key, fields in _known_fields(cluster).items():
             used[key].append(f"{cluster.name}: {', '.join(fields)}")
         loose += _loose(cluster)
-    found = [
-        Citation(key=r.key, text=r.text, bibtex=r.bibtex, used_for=tuple(dict.fromkeys(used[r.key])))
-        for r in known
-        if used[r.key]
-    ]
-    return (*found, *loose)
+    return (*_found(used), *loose)
+
+
+def merged(*several: tuple[Citation, ...]) -> tuple[Citation, ...]:
+    """Return the sources of several answers, each once, with all that rests on it."""
+    found: dict[tuple[str, str], Citation] = {}
+    for citation in itertools.chain(*several):
+        there = found.setdefault((citation.key, citation.text), citation)
+        used = dict.fromkeys((*there.used_for, *citation.used_for))
+        found[citation.key, citation.text] = attrs.evolve(there, used_for=tuple(used))
+    return tuple(found.values())
 
 
 @functools.cache
-def _references() -> tuple[Reference, ...]:
+def references() -> tuple[Reference, ...]:
+    """Return the literature that ships."""
     return tuple(structure(table, Reference) for table in read_toml(SHIPPED)["sources"])
+
+
+def _used_by(kinds: Iterable[str]) -> dict[str, list[str]]:
+    """Return by key what of an answer of these `kinds` rests on each entry of the literature."""
+    return {r.key: [r.when[kind] for kind in dict.fromkeys(kinds) if kind in r.when] for r in references()}
+
+
+def _kinds_of(scenario: Scenario) -> Iterator[str]:
+    """Yield the kinds of answers that any answer to a scenario is of."""
+    if scenario.uncertain:
+        yield "draws"
+    if any(tier.in_network_reduction for cluster in scenario.clusters for tier in cluster.tiers):
+        yield "reduction"
+
+
+def _found(used: Mapping[str, list[str]]) -> tuple[Citation, ...]:
+    return tuple(
+        Citation(key=r.key, text=r.text, bibtex=r.bibtex, used_for=tuple(dict.fromkeys(used[r.key])))
+        for r in references()
+        if used[r.key]
+    )
 
 
 def _choices(scenario: Scenario) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -153,11 +210,14 @@ def _choices(scenario: Scenario) -> Iterator[tuple[tuple[str, ...], str]]:
             source = a.metadata.get("source", "")
             if source and getattr(owner, a.name) == a.default:
                 yield _matching(source), f"the default of {a.name}"
+    for name, table in scenario.uncertain.items():
+        if isinstance(table, Mapping):
+            yield _matching(str(table.get("source", ""))), f"the distribution of {name}"
 
 
 def _matching(text: str) -> tuple[str, ...]:
     """Return the keys of the literature that a text names."""
-    return tuple(r.key for r in _references() if any(word in text for word in r.match))
+    return tuple(r.key for r in references() if any(word in text for word in r.match))
 
 
 def _known_fields(cluster: Cluster) -> dict[str, list[str]]:
