@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from scalewall.cli.shown import console, print_json, progress
-from scalewall.cli.words import Asked, File, Flag, Json, Range
+from scalewall.cli.words import Asked, Drawing, Flag, Json, Range, Shown
 
 
 def limits(
@@ -17,12 +17,13 @@ def limits(
     to: Range = None,
     points: Range = None,
     objective: Range = None,
-    json: Json = False,
-    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
-    figure: File = None,
+    drawing: Drawing | None = None,
+    shown: Shown | None = None,
     explain: Flag = False,
 ) -> None:
     """How far training scales: MFU against training compute, the knee, and the latency wall.
+
+    Where the --scenario file has a table [uncertain], medians and intervals are given too.
 
     Parameters
     ----------
@@ -34,12 +35,6 @@ def limits(
         Points of the curve (default 31).
     objective
         mfu: the highest utilisation (default); devices: the smallest cluster.
-    json
-        Print one JSON document instead of a table.
-    output
-        Write every point to a .parquet or .csv file.
-    figure
-        Write a figure: .html, or .png, .svg, .pdf.
     explain
         Say what the search did to be sure of every optimum.
     """
@@ -47,24 +42,25 @@ def limits(
     from scalewall.study import limits as study
     from scalewall.study import records
 
-    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
-        if path is not None:
-            files.check_path(path, field, endings)
+    out = shown or Shown()
+    out.check()
     scenario = (asked or Asked()).read(from_flop=from_, to_flop=to, points=points, objective=objective)
+    draws = (drawing or Drawing()).read(scenario)
     with progress() as tell:
-        answer = study.limits(scenario, tell)
-    if json:
-        print_json(records.of_limits(answer))
-    else:
-        tables.show_limits(console(), answer, explain)
-        if scenario.uncertain:
-            print("The table [uncertain] is for 'scalewall uncertainty', with the same options.")
-    if output is not None:  # after the answer is shown: nothing computed is lost if this fails
-        files.write_limits(answer, output)
-    if figure is not None:
+        answer = study.limits(scenario, tell, draws=draws)
+
+    def figure() -> Any:
         from scalewall.present import figures
 
-        files.write_figure(figures.limits_figure(answer), figure)
+        return figures.limits_figure(answer)
+
+    out.show(
+        lambda: records.of_limits(answer),
+        lambda screen: tables.show_limits(screen, answer, explain),
+        lambda: records.rows(answer),
+        figure,
+        lambda: files.about(answer),
+    )
 
 
 def best(

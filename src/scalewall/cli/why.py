@@ -8,7 +8,20 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from scalewall.cli.shown import console, print_json, progress
-from scalewall.cli.words import TREND, Asked, File, Flag, Growth, Json, Names, Range, Several, Word
+from scalewall.cli.words import (
+    TREND,
+    Asked,
+    Drawing,
+    Flag,
+    Growth,
+    Json,
+    Names,
+    Range,
+    Scaled,
+    Several,
+    Shown,
+    Word,
+)
 
 
 def sensitivity(
@@ -19,9 +32,7 @@ def sensitivity(
     step: Range = None,
     target: Range = None,
     only: Names = None,
-    json: Json = False,
-    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
-    figure: File = None,
+    shown: Shown | None = None,
 ) -> None:
     """What the limits depend on: elasticities of knee, wall and MFU, and what a larger run would need.
 
@@ -37,36 +48,31 @@ def sensitivity(
         Training compute: also the least change of each input alone that makes such a run efficient.
     only
         Names of inputs, such as scale_out_bandwidth (default all).
-    json
-        Print one JSON document instead of tables.
-    output
-        Write every elasticity to a .parquet or .csv file.
-    figure
-        Write a figure: .html, or .png, .svg, .pdf.
     """
-    from scalewall.present import files, tables_sensitivity
+    from scalewall.present import tables_sensitivity
     from scalewall.study import records
     from scalewall.study import sensitivity as study
 
-    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
-        if path is not None:
-            files.check_path(path, field, endings)
+    out = shown or Shown()
+    out.check()
     scenario = (asked or Asked()).read()
     outputs = at or study.OUTPUTS
     with progress() as tell:
         answer = study.sensitivity(
             scenario, at=outputs, flop=flop, step=step or "0.1", target=target, only=only, progress=tell
         )
-    if output is not None:
-        files.write_rows(records.sensitivity_rows(answer), records.of_sensitivity(answer), output)
-    if figure is not None:
+
+    def figure() -> Any:
         from scalewall.present import figures_sensitivity
 
-        files.write_figure(figures_sensitivity.tornado_figure(answer), figure)
-    if json:
-        print_json(records.of_sensitivity(answer))
-    else:
-        tables_sensitivity.show_sensitivity(console(), answer)
+        return figures_sensitivity.tornado_figure(answer)
+
+    out.show(
+        lambda: records.of_sensitivity(answer),
+        lambda screen: tables_sensitivity.show_sensitivity(screen, answer),
+        lambda: records.sensitivity_rows(answer),
+        figure,
+    )
 
 
 def forecast(
@@ -78,11 +84,12 @@ def forecast(
     top: Growth = None,
     today: Growth = None,
     models: Annotated[Path | None, Parameter(group=TREND)] = None,
-    json: Json = False,
-    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
-    figure: File = None,
+    drawing: Drawing | None = None,
+    shown: Shown | None = None,
 ) -> None:
     """When the frontier of training compute meets the knee and the wall of devices.
+
+    Where the --scenario file has a table [uncertain], medians and intervals are given too.
 
     Parameters
     ----------
@@ -98,38 +105,34 @@ def forecast(
         Date, such as 2026-07-15; models published later are left out.
     models
         CSV file of models in place of the one that ships, by Epoch AI.
-    json
-        Print one JSON document instead of a table.
-    output
-        Write the dates to a .parquet or .csv file.
-    figure
-        Write a figure: .html, or .png, .svg, .pdf.
     """
-    from scalewall.present import files, tables_forecast
+    from scalewall.present import tables_forecast
     from scalewall.study import forecast as study
     from scalewall.study import records
 
-    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
-        if path is not None:
-            files.check_path(path, field, endings)
+    out = shown or Shown()
+    out.check()
     named = {"growth": growth, "start": start, "since": since, "top": top, "today": today, "models": models}
     words = {name: word for name, word in named.items() if word is not None}
     scenario = (asked or Asked()).read()
+    draws = (drawing or Drawing()).read(scenario)
     with progress() as tell:
-        answer = study.forecast(scenario, tell, **words)
-    if output is not None:
-        files.write_rows(records.forecast_rows(answer), records.of_forecast(answer), output)
-    if figure is not None:
+        answer = study.forecast(scenario, tell, draws, **words)
+
+    def figure() -> Any:
         from scalewall.present import figures_forecast
 
-        files.write_figure(figures_forecast.over_time(answer).figure, figure)
-    if json:
-        print_json(records.of_forecast(answer))
-    else:
-        tables_forecast.show_forecast(console(), answer)
+        return figures_forecast.over_time(answer).figure
+
+    out.show(
+        lambda: records.of_forecast(answer),
+        lambda screen: tables_forecast.show_forecast(screen, answer),
+        lambda: [records.flat(row) for row in records.forecast_rows(answer)],
+        figure,
+    )
 
 
-def figures_(folder: Path, /, *, json: Json = False) -> None:
+def figures_(folder: Path, /, *, scaled: Scaled | None = None, json: Json = False) -> None:
     """Redraw the three figures of Epoch AI's article, each with its data, into a folder; some two minutes.
 
     Parameters
@@ -141,11 +144,13 @@ def figures_(folder: Path, /, *, json: Json = False) -> None:
     """
     from scalewall.present import drawn, figures_article
 
+    words = (scaled or Scaled()).words()
+    figures_article.scenarios(words)  # what is wrong with them comes first
     drawn.make_folder(folder)
     written: list[str] = []
     missing: list[str] = []
     with progress() as tell:
-        for figure in figures_article.article_figures(tell):
+        for figure in figures_article.article_figures(tell, words):
             paths, lacking = drawn.write_drawn(figure, folder)
             written += [str(path) for path in paths]
             missing += [lacking] if lacking else []
@@ -158,14 +163,10 @@ def figures_(folder: Path, /, *, json: Json = False) -> None:
 def uncertainty(
     *,
     asked: Asked | None = None,
-    samples: Range = None,
-    seed: Range = None,
+    drawing: Drawing | None = None,
     at: Names = None,
-    jobs: Range = None,
     sobol: Flag = False,
-    json: Json = False,
-    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
-    figure: File = None,
+    shown: Shown | None = None,
 ) -> None:
     """How sure the limits are: knee, wall and MFU where inputs are uncertain, and what the spread is due to.
 
@@ -173,44 +174,34 @@ def uncertainty(
 
     Parameters
     ----------
-    samples
-        Draws, a power of two (default 64).
-    seed
-        The same seed gives the same draws (default 0).
     at
         Further training computes at which MFU is wanted.
-    jobs
-        Processes that share the work (default 1).
     sobol
         Also find Sobol indices: samples times (inputs + 2) draws.
-    json
-        Print one JSON document instead of tables.
-    output
-        Write every draw to a .parquet or .csv file.
-    figure
-        Write a figure: .html, or .png, .svg, .pdf.
     """
-    from scalewall.present import files, tables_uncertainty
+    from scalewall.present import tables_uncertainty
     from scalewall.study import records
     from scalewall.study import uncertainty as study
 
-    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
-        if path is not None:
-            files.check_path(path, field, endings)
+    out = shown or Shown()
+    out.check()
     scenario = (asked or Asked()).read()
-    choices: dict[str, Any] = {"samples": samples or "64", "seed": seed or "0", "jobs": jobs or "1"}
+    choices = {name: word for name, word in vars(drawing or Drawing()).items() if word is not None}
     with progress() as tell:
         answer = study.uncertainty(scenario, at=at or (), sobol=sobol, progress=tell, **choices)
-    if output is not None:
-        files.write_rows(records.uncertainty_rows(answer), {"scenario": scenario.as_dict()}, output)
-    if figure is not None:
+
+    def figure() -> Any:
         from scalewall.present import figures_uncertainty
 
-        files.write_figure(figures_uncertainty.uncertainty_figure(answer), figure)
-    if json:
-        print_json(records.of_uncertainty(answer))
-    else:
-        tables_uncertainty.show_uncertainty(console(), answer)
+        return figures_uncertainty.uncertainty_figure(answer)
+
+    out.show(
+        lambda: records.of_uncertainty(answer),
+        lambda screen: tables_uncertainty.show_uncertainty(screen, answer),
+        lambda: records.uncertainty_rows(answer),
+        figure,
+        lambda: {"scenario": scenario.as_dict()},
+    )
 
 
 def claims(

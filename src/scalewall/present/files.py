@@ -87,7 +87,8 @@ def about(answer: Limits) -> dict[str, Any]:
         {key: value for key, value in records.of_curve(curve).items() if key != "points"}
         for curve in answer.curves
     ]
-    return {"version": version("scalewall"), "scenario": answer.scenario.as_dict(), "limits": limits}
+    drawn = records.of_draws(answer)
+    return {"version": version("scalewall"), "scenario": answer.scenario.as_dict(), **drawn, "limits": limits}
 
 
 def write_figure(figure: Any, path: Path) -> None:
