@@ -20,7 +20,7 @@ def limits(
     drawing: Drawing | None = None,
     shown: Shown | None = None,
     explain: Flag = False,
-) -> None:
+) -> Any:
     """How far training scales: MFU against training compute, the knee, and the latency wall.
 
     Where the --scenario file has a table [uncertain], medians and intervals are given too.
@@ -41,6 +41,7 @@ def limits(
     from scalewall.present import files, tables
     from scalewall.study import limits as study
     from scalewall.study import records
+    from scalewall.study.citations import Answered
 
     out = shown or Shown()
     out.check()
@@ -54,13 +55,16 @@ def limits(
 
         return figures.limits_figure(answer)
 
+    answered = Answered(command="limits", scenarios=(scenario,))
     out.show(
+        answered,
         lambda: records.of_limits(answer),
         lambda screen: tables.show_limits(screen, answer, explain),
         lambda: records.rows(answer),
         figure,
         lambda: files.about(answer),
     )
+    return answered
 
 
 def best(
@@ -73,7 +77,7 @@ def best(
     objective: Range = None,
     json: Json = False,
     explain: Flag = False,
-) -> None:
+) -> Any:
     """The best strategies for one training compute, and where a step's time goes.
 
     The whole space is searched; a preset gives the hardware alone.
@@ -95,13 +99,16 @@ def best(
     """
     from scalewall.present import tables
     from scalewall.study import points, records
+    from scalewall.study.citations import Answered
 
     scenario = (asked or Asked()).read(objective=objective)
     found = points.best_points(scenario, training_flop, devices=devices, top=top or "5")
+    answered = Answered(command="best", scenarios=(scenario,))
     if json:
-        print_json(records.of_best(scenario, found))
+        print_json({"answer": answered.as_dict(), **records.of_best(scenario, found)})
     else:
         tables.show_best(console(), found, explain)
+    return answered
 
 
 def wall(
@@ -112,7 +119,7 @@ def wall(
     duration: str = "3 months",
     tokens_per_parameter: str = "20",
     json: Json = False,
-) -> None:
+) -> Any:
     """The latency wall's closed form: the largest model whose steps fit a run, on any number of devices.
 
     Parameters
@@ -132,6 +139,7 @@ def wall(
     """
     from scalewall.present import tables
     from scalewall.study import closed_form, records
+    from scalewall.study.citations import Answered
 
     answer = closed_form.wall(
         latency=latency,
@@ -140,7 +148,9 @@ def wall(
         duration=duration,
         tokens_per_parameter=tokens_per_parameter,
     )
+    answered = Answered(command="wall", kinds=("wall",))
     if json:
-        print_json(records.of_wall(answer))
+        print_json({"answer": answered.as_dict(), **records.of_wall(answer)})
     else:
         tables.show_wall(console(), answer)
+    return answered

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from scalewall.cli.shown import console, print_json, progress
+from scalewall.cli import last
+from scalewall.cli.shown import complain, console, print_json, progress
 from scalewall.cli.words import (
     TREND,
     Asked,
@@ -22,6 +23,10 @@ from scalewall.cli.words import (
     Shown,
     Word,
 )
+from scalewall.errors import InputError
+
+if TYPE_CHECKING:
+    pass
 
 
 def sensitivity(
@@ -33,7 +38,7 @@ def sensitivity(
     target: Range = None,
     only: Names = None,
     shown: Shown | None = None,
-) -> None:
+) -> Any:
     """What the limits depend on: elasticities of knee, wall and MFU, and what a larger run would need.
 
     Parameters
@@ -52,6 +57,7 @@ def sensitivity(
     from scalewall.present import tables_sensitivity
     from scalewall.study import records
     from scalewall.study import sensitivity as study
+    from scalewall.study.citations import Answered
 
     out = shown or Shown()
     out.check()
@@ -67,12 +73,15 @@ def sensitivity(
 
         return figures_sensitivity.tornado_figure(answer)
 
+    answered = Answered(command="sensitivity", scenarios=(scenario,))
     out.show(
+        answered,
         lambda: records.of_sensitivity(answer),
         lambda screen: tables_sensitivity.show_sensitivity(screen, answer),
         lambda: records.sensitivity_rows(answer),
         figure,
     )
+    return answered
 
 
 def forecast(
@@ -86,7 +95,7 @@ def forecast(
     models: Annotated[Path | None, Parameter(group=TREND)] = None,
     drawing: Drawing | None = None,
     shown: Shown | None = None,
-) -> None:
+) -> Any:
     """When the frontier of training compute meets the knee and the wall of devices.
 
     Where the --scenario file has a table [uncertain], medians and intervals are given too.
@@ -109,6 +118,7 @@ def forecast(
     from scalewall.present import tables_forecast
     from scalewall.study import forecast as study
     from scalewall.study import records
+    from scalewall.study.citations import Answered
 
     out = shown or Shown()
     out.check()
@@ -124,15 +134,19 @@ def forecast(
 
         return figures_forecast.over_time(answer).figure
 
+    kinds = ("models",) if answer.is_shipped else ()
+    answered = Answered(command="forecast", scenarios=(scenario,), kinds=kinds)
     out.show(
+        answered,
         lambda: records.of_forecast(answer),
         lambda screen: tables_forecast.show_forecast(screen, answer),
         lambda: [records.flat(row) for row in records.forecast_rows(answer)],
         figure,
     )
+    return answered
 
 
-def figures_(folder: Path, /, *, scaled: Scaled | None = None, json: Json = False) -> None:
+def figures_(folder: Path, /, *, scaled: Scaled | None = None, json: Json = False) -> Any:
     """Redraw the three figures of Epoch AI's article, each with its data, into a folder; some two minutes.
 
     Parameters
@@ -143,9 +157,10 @@ def figures_(folder: Path, /, *, scaled: Scaled | None = None, json: Json = Fals
         Print one JSON document instead of lines.
     """
     from scalewall.present import drawn, figures_article
+    from scalewall.study.citations import Answered
 
     words = (scaled or Scaled()).words()
-    figures_article.scenarios(words)  # what is wrong with them comes first
+    scenarios = figures_article.scenarios(words)  # what is wrong with them comes first
     drawn.make_folder(folder)
     written: list[str] = []
     missing: list[str] = []
@@ -158,6 +173,7 @@ def figures_(folder: Path, /, *, scaled: Scaled | None = None, json: Json = Fals
         print_json({"written": written, "missing": missing})
     else:
         console().print("\n".join([*written, *missing]), markup=False, soft_wrap=True)
+    return Answered(command="figures", scenarios=scenarios, kinds=("figures", "models"))
 
 
 def uncertainty(
@@ -167,7 +183,7 @@ def uncertainty(
     at: Names = None,
     sobol: Flag = False,
     shown: Shown | None = None,
-) -> None:
+) -> Any:
     """How sure the limits are: knee, wall and MFU where inputs are uncertain, and what the spread is due to.
 
     The distributions stand in a table [uncertain] of the --scenario file; else those of the baseline count.
@@ -182,6 +198,7 @@ def uncertainty(
     from scalewall.present import tables_uncertainty
     from scalewall.study import records
     from scalewall.study import uncertainty as study
+    from scalewall.study.citations import Answered
 
     out = shown or Shown()
     out.check()
@@ -195,13 +212,17 @@ def uncertainty(
 
         return figures_uncertainty.uncertainty_figure(answer)
 
+    kinds = ("draws", "sobol") if sobol else ("draws",)
+    answered = Answered(command="uncertainty", scenarios=(study.as_drawn(scenario),), kinds=kinds)
     out.show(
+        answered,
         lambda: records.of_uncertainty(answer),
         lambda screen: tables_uncertainty.show_uncertainty(screen, answer),
         lambda: records.uncertainty_rows(answer),
         figure,
         lambda: {"scenario": scenario.as_dict()},
     )
+    return answered
 
 
 def claims(
@@ -209,7 +230,7 @@ def claims(
     only: Annotated[Several, Parameter(consume_multiple=True)] = None,
     device: Word = None,
     json: Json = False,
-) -> None:
+) -> Any:
     """What the sources claim, the product's own figure for each claim, and whether they agree.
 
     Parameters
@@ -225,20 +246,30 @@ def claims(
     from scalewall.present import tables_claims
     from scalewall.study import claims as study
     from scalewall.study import records
+    from scalewall.study.citations import Answered
 
     with progress() as tell:
         checked = study.claims(only or (), device=device, progress=tell)
+    scenario = study.asked_of(device or study.DEVICE)
+    answered = Answered(command="claims", scenarios=(scenario,), kinds=("claims", "models"))
     if json:
-        print_json(records.of_claims(checked, device or study.DEVICE))
+        about = {"answer": answered.as_dict(), "scenario": scenario.as_dict()}
+        print_json({**about, **records.of_claims(checked, device or study.DEVICE)})
     else:
         tables_claims.show_claims(console(), checked)
+    return answered
 
 
-def cite(*, asked: Asked | None = None, bibtex: Flag = False, json: Json = False) -> None:
-    """The sources behind an answer: say it as to 'limits', and see what its numbers and formulas rest on.
+def cite(
+    file: Path | None = None, /, *, asked: Asked | None = None, bibtex: Flag = False, json: Json = False
+) -> None:
+    """The sources behind an answer: the last one, that of a file, or what is said as to 'limits'.
 
     Parameters
     ----------
+    file
+        What --json printed or -o wrote: a .json, .parquet or .csv file. Left out, and with no other
+        word but the two below, the last answer is meant.
     bibtex
         Print BibTeX instead of a list.
     json
@@ -248,11 +279,35 @@ def cite(*, asked: Asked | None = None, bibtex: Flag = False, json: Json = False
     from scalewall.study import citations as study
     from scalewall.study import records
 
-    scenario = (asked or Asked()).read()
-    found = study.citations(scenario)
-    if json:
-        print_json(records.of_citations(scenario, found))
-    elif bibtex:
-        print(study.as_bibtex(found))
+    said = asked is not None and asked != Asked()
+    if file is not None and said:
+        raise InputError("file", "left out where a scenario is described, or the other way about", str(file))
+    remembered = None if file is not None or said else last.recall()
+    if remembered is not None:
+        whose, found, about = remembered
     else:
-        tables_claims.show_citations(console(), found)
+        answered = _answered(file, asked)
+        found, about = answered.citations, answered.as_documents()
+        whose = f"{file}: scalewall {answered.command}" if file is not None else ""
+        if file is None and not said:
+            complain(
+                "No answer is remembered: these are the sources of 'scalewall limits' with its defaults."
+            )
+    if json:
+        print_json(records.of_citations(about, found))
+    elif bibtex:
+        # Outside of entries BibTeX reads nothing but @.
+        print("\n\n".join([*([f"% {whose}".replace("@", " at ")] if whose else []), study.as_bibtex(found)]))
+    else:
+        tables_claims.show_citations(console(), found, whose)
+
+
+def _answered(file: Path | None, asked: Asked | None) -> Any:
+    """Return what the answer in `file` is to, or else what is `asked`, as of `limits`."""
+    from scalewall.study.citations import Answered, answered_in
+
+    if file is None:
+        return Answered(command="limits", scenarios=((asked or Asked()).read(),))
+    from scalewall.present import files
+
+    return answered_in(files.read_document(file))

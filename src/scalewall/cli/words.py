@@ -15,6 +15,7 @@ from scalewall.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from scalewall.study.citations import Answered
     from scalewall.study.scenario import Scenario
     from scalewall.study.uncertainty import Draws
 
@@ -199,6 +200,7 @@ class Shown:
 
     def show(
         self,
+        answered: Answered,
         document: Callable[[], dict[str, Any]],
         table: Callable[[Console], None],
         rows: Callable[[], list[dict[str, Any]]],
@@ -207,17 +209,20 @@ class Shown:
     ) -> None:
         """Show an answer: its `document` or its `table`, then its `rows` and its `figure` as files.
 
+        Documents say what they are `answered` to.
+
         The files come last, so that nothing computed is lost if they fail. What they hold beside the
         rows is what is `inside`, the document if left out.
         """
         from scalewall.present import files
 
         if self.json:
-            print_json(document())
+            print_json({"answer": answered.as_dict(), **document()})
         else:
             table(console())
         if self.output is not None:
-            files.write_rows(rows(), (inside or document)(), self.output)
+            about = {"answer": answered.as_dict(), **(inside or document)()}
+            files.write_rows(rows(), about, self.output)
         if self.figure is not None:
             files.write_figure(figure(), self.figure)
 

@@ -12,6 +12,7 @@ from scalewall.present.drawn import SYMBOLS, Drawn, Row, finish
 from scalewall.present.figures import PALETTE, power
 from scalewall.present.figures_forecast import over_time
 from scalewall.study import ways
+from scalewall.study.citations import Answered
 from scalewall.study.forecast import forecast_from
 from scalewall.study.limits import Curve, Limits, limits
 from scalewall.study.scenario import PAPER_PRESET, Scenario, scenario
@@ -58,16 +59,23 @@ def article_figures(
     for name in over.hardware:
         next_part(f"{name}: limits")
         parts.append(limits(attrs.evolve(over, hardware=(name,))))
-    yield over_time(forecast_from(Limits(scenario=over, curves=tuple(part.curves[0] for part in parts))))
+    answer = Limits(scenario=over, curves=tuple(part.curves[0] for part in parts))
+    yield _citable(over_time(forecast_from(answer)), over, "figures", "models")
     curves: list[tuple[Curve, bool]] = []
     for sparse, asked in zip((False, True), papers, strict=True):
         for name in asked.hardware:
             next_part(f"{name}, {_kind(sparse)}: curve")
             curves.append((limits(attrs.evolve(asked, hardware=(name,))).curves[0], sparse))
-    yield utilisation(curves, papers[0].duration)
-    yield moved_limits(ways.find_all(next_part, words))
+    yield _citable(utilisation(curves, papers[0].duration), papers[0], "figures")
+    yield _citable(moved_limits(ways.find_all(next_part, words)), papers[0], "figures")
     if tell is not None:
         tell(total, total, "done")
+
+
+def _citable(drawn: Drawn, asked: Scenario, *kinds: str) -> Drawn:
+    """Return a figure whose files say what they answer, so that they can be cited."""
+    answered = Answered(command="figures", scenarios=(asked,), kinds=kinds)
+    return attrs.evolve(drawn, about={**answered.as_documents(), **drawn.about})
 
 
 # Utilisation -----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -20,7 +21,7 @@ from scalewall.cost.assumptions import Assumptions
 from scalewall.errors import InputError
 from scalewall.hardware.cluster import Cluster, Source
 from scalewall.schema import read_toml, structure
-from scalewall.study.scenario import Scenario
+from scalewall.study.scenario import Scenario, scenario
 from scalewall.workload.scaling import Scaling
 
 SHIPPED = Path(str(files("scalewall"))) / "data" / "sources.toml"
@@ -128,33 +129,77 @@ class Citation:
     used_for: tuple[str, ...]
 
 
-def citations(scenario: Scenario | None, *kinds: str) -> tuple[Citation, ...]:
+def citations(asked: Scenario | None, *kinds: str) -> tuple[Citation, ...]:
     """Return the sources behind an answer: literature first, then what only devices name.
 
     Parameters
     ----------
-    scenario
+    asked
         What was asked; None where there is none, as for the closed form of the wall.
     kinds
         Of `KINDS`, those that the answer is of; what the scenario itself says of them is added.
     """
-    if scenario is None:
+    if asked is None:
         return _found(_used_by(kinds))
-    searched = not scenario.is_papers
+    searched = not asked.is_papers
     known = references()
-    used = _used_by((*kinds, *_kinds_of(scenario)))
+    used = _used_by((*kinds, *_kinds_of(asked)))
     for reference in known:
         if searched or not reference.searched:
             used[reference.key] = [*reference.used_for, *used[reference.key]]
-    for keys, what in _choices(scenario):
+    for keys, what in _choices(asked):
         for key in keys:
             used[key].append(what)
     loose: list[Citation] = []
-    for cluster in scenario.clusters:
+    for cluster in asked.clusters:
         for key, fields in _known_fields(cluster).items():
             used[key].append(f"{cluster.name}: {', '.join(fields)}")
         loose += _loose(cluster)
     return (*_found(used), *loose)
+
+
+@attrs.frozen(kw_only=True)
+class Answered:
+    """An answer as far as its sources go: the command that gave it, what was asked, and its kinds.
+
+    `scenarios` holds all that was asked, in the order of its parts; it is empty where there is no
+    scenario, as for the closed form of the wall. `kinds` are as in `citations`.
+    """
+
+    command: str
+    scenarios: tuple[Scenario, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The sources behind the answer."""
+        return merged(*(citations(asked, *self.kinds) for asked in self.scenarios or (None,)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what an answer's document says of it besides its scenario, as plain values."""
+        return {"command": self.command, "kinds": list(self.kinds)}
+
+    def as_documents(self) -> dict[str, Any]:
+        """Return the same with the scenario, as a document holds it; of several, that of the first part."""
+        asked = {"scenario": self.scenarios[0].as_dict()} if self.scenarios else {}
+        return {"answer": self.as_dict(), **asked}
+
+
+def answered_in(document: Mapping[str, Any]) -> Answered:
+    """Return what a document, of ``--json`` or inside a file, is an answer to.
+
+    Raises
+    ------
+    InputError
+        If it is no answer of scalewall, or what it asks can be asked no more.
+    """
+    about, asked = document.get("answer", {}), document.get("scenario")
+    known = isinstance(about, Mapping) and (bool(about) or isinstance(asked, Mapping))
+    kinds = about.get("kinds", []) if known else None
+    if not isinstance(kinds, list) or not set(map(str, kinds)) <= set(KINDS):
+        raise InputError("answer", "an answer of scalewall", sorted(document)[:5])
+    scenarios = (scenario(**asked),) if isinstance(asked, Mapping) else ()
+    return Answered(command=str(about.get("command", "limits")), scenarios=scenarios, kinds=tuple(kinds))
 
 
 def merged(*several: tuple[Citation, ...]) -> tuple[Citation, ...]:

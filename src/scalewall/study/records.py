@@ -274,10 +274,10 @@ def _one_or_several(numbers: Sequence[float]) -> float | list[float] | None:
     return None if not numbers else numbers[0] if len(numbers) == 1 else list(numbers)
 
 
-def of_citations(scenario: Scenario, found: Sequence[Citation]) -> dict[str, Any]:
-    """Return the document of `scalewall cite`."""
+def of_citations(about: Mapping[str, Any], found: Sequence[Citation]) -> dict[str, Any]:
+    """Return the document of `scalewall cite`, with what it is `about`: the answer and its scenario."""
     cited = [{**attrs.asdict(citation), "used_for": list(citation.used_for)} for citation in found]
-    return {"scenario": scenario.as_dict(), "citations": cited}
+    return {**about, "citations": cited}
 
 
 def of_forecast(answer: Forecast) -> dict[str, Any]:

@@ -213,6 +213,11 @@ def uncertain_inputs(scenario: Scenario) -> list[Uncertainty]:
     return [read(tables, inputs(scenario, cluster), lenient) for cluster in scenario.clusters]
 
 
+def as_drawn(scenario: Scenario) -> Scenario:
+    """Return a scenario with the table of uncertain inputs that counts for it: its own, or the baseline's."""
+    return scenario if scenario.uncertain else attrs.evolve(scenario, uncertain=defaults())
+
+
 def defaults() -> dict[str, Any]:
     """Return the table of what is uncertain about the baseline, each with its reason."""
     return read_toml(Path(str(files("scalewall"))) / "data" / "uncertainties.toml")
