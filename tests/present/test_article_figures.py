@@ -224,8 +224,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
     assert capsys.readouterr().out.split() == document["written"]
     file = tmp_path / "file"
     file.write_text("")
-    assert run(["figures", str(folder), "--duration", "6 GB"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    for wrong in (["--duration", "6 GB"], ["--set", "hardware=v100"], ["--set", "dp=8"]):
+        assert run(["figures", str(folder), *wrong]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
     assert len(told) == 2  # nothing is worked out for words that are wrong
     for path in (file, file / "below"):
         assert run(["figures", str(path)]) == 2

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from scalewall import cli
-from scalewall.errors import InputError, InputErrors, ScalewallError
+from scalewall.errors import InputError, InputErrors, NoAnswer, ScalewallError
 from scalewall.present import figures, figures_forecast, figures_uncertainty, tables_uncertainty
 from scalewall.study import distributions, records
 from scalewall.study import forecast as forecasts
@@ -115,6 +115,7 @@ def test_a_copula_has_the_correlation_of_ranks_and_leaves_each_distribution():
         ({"kernel_latency": {"lognormal": {"median": "4 us", "sigma": 1, "x": 1}}}, "x' must be absent"),
         ({"kernel_latency": {}}, "one distribution of"),
         ({"kernel_latency": "4 us"}, "a distribution such as"),
+        ({"kernel_latency": {**LATENCY, "source": 2024}}, "source' must be a text"),
         ({"kernel_latency": {"lognormal": 3}}, "a table of median and sigma"),
         ({}, "at least one input"),
         ({**TWO, "latency": LATENCY}, "left out beside latency"),
@@ -466,6 +467,12 @@ def test_the_forecasts_figure_holds_what_it_draws(limited):
     assert len(bars) == 4
     assert sum(trace.showlegend for trace in bars) == 1
     assert {value for trace in bars for value in trace.y} <= held
+
+
+def test_a_draw_without_limits_is_named(quick):
+    asked = from_toml(quick, uncertain={"duration": {"samples": ["1 ns", "3 months"]}})
+    with pytest.raises(NoAnswer, match="One of the draws has no limits: duration 1 ns. No strategy"):
+        study_limits.limits(asked, draws=study.Draws(samples=2))
 
 
 def test_python_takes_the_same_words(quick):

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from scalewall.errors import InputError
 from scalewall.present.drawn import SYMBOLS, Drawn, Row, finish
 from scalewall.present.figures import PALETTE, power
 from scalewall.present.figures_forecast import over_time
@@ -22,12 +23,25 @@ OVER_TIME_HARDWARE = ("v100", "a100-80gb-sxm", "h100-sxm", "b200")
 PAPER_HARDWARE = ("v100", "a100-40gb-sxm", "h100-sxm")
 
 
+_THEIR_OWN = {"hardware", "preset", "points", "objective", "from_flop", "to_flop", "uncertain"} | {
+    "sparse",
+    "sparsity_law",
+}
+
+
 def scenarios(words: Mapping[str, Any] | None = None) -> tuple[Scenario, Scenario, Scenario]:
     """Return what the figures ask: of the catalogue's devices, and of the paper's, dense and sparse.
 
     `words` are those of `study.scenario` that say how runs scale, on whatever hardware.
+
+    Raises
+    ------
+    InputErrors
+        All that is wrong with them.
     """
     said = dict(words or {})
+    for name in sorted(_THEIR_OWN & set(said)):
+        raise InputError(name, "left out, since the figures have their own", said[name])
     papers = {**said, "hardware": PAPER_HARDWARE, "preset": PAPER_PRESET}
     return (
         scenario(**{**said, "hardware": OVER_TIME_HARDWARE, "points": 9}),

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from scalewall.errors import InputError, NoAnswer
+from scalewall.errors import InputError, NoAnswer, ScalewallError
 from scalewall.hardware.cluster import Cluster
 from scalewall.schema import read_toml, whole
 from scalewall.strategy.space import Strategy
@@ -28,7 +28,7 @@ from scalewall.study.inputs import inputs
 from scalewall.study.points import Point, best_point
 from scalewall.study.scenario import Scenario
 from scalewall.study.variance import Indices, base_samples, sobol_indices
-from scalewall.units import parse
+from scalewall.units import parse, show
 
 Array = Any
 Progress = Callable[[int, int, str], None]
@@ -360,9 +360,13 @@ def outcome(
     """
     known = inputs(scenario, cluster)
     drawn = dict(zip(names, values, strict=True))
-    for name in sorted(drawn, key=lambda name: name not in _FIRST):
-        scenario, cluster = known[name].set(scenario, cluster, drawn[name])
-    wall = coarse_wall(scenario, cluster, wall_near)
+    try:
+        for name in sorted(drawn, key=lambda name: name not in _FIRST):
+            scenario, cluster = known[name].set(scenario, cluster, drawn[name])
+        wall = coarse_wall(scenario, cluster, wall_near)
+    except ScalewallError as error:
+        where = ", ".join(f"{name} {show(value, known[name].unit)}" for name, value in drawn.items())
+        raise NoAnswer(f"One of the draws has no limits: {where}. {error}") from None
     points: list[Point | None] = []
     for flop, hint in zip(computes, hints, strict=True):
         late = flop >= wall.training_flop
