@@ -471,7 +471,7 @@ def test_the_forecasts_figure_holds_what_it_draws(limited):
 
 def test_a_draw_without_limits_is_named(quick):
     asked = from_toml(quick, uncertain={"duration": {"samples": ["1 ns", "3 months"]}})
-    with pytest.raises(NoAnswer, match="One of the draws has no limits: duration 1 ns. No strategy"):
+    with pytest.raises(NoAnswer, match=r"One of the draws has no limits: duration 1 ns\. No strategy"):
         study_limits.limits(asked, draws=study.Draws(samples=2))
 
 
