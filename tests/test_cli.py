@@ -55,7 +55,7 @@ def asked(monkeypatch: Patch) -> list[Scenario]:
     """Gather the scenarios that `limits` is asked, none of which is worked out."""
     found: list[Scenario] = []
 
-    def answer(scenario: Scenario, progress: Any = None) -> None:
+    def answer(scenario: Scenario, progress: Any = None, draws: Any = None) -> None:
         found.append(scenario)
         raise NoAnswer("Not now.")
 
@@ -382,7 +382,7 @@ def test_a_full_disk(line: str) -> None:
 
 
 def test_a_stop_by_the_user(monkeypatch: Patch, capsys: Capture) -> None:
-    def stop(*_: object) -> None:
+    def stop(*_: object, draws: Any = None) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(study, "limits", stop)

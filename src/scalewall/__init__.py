@@ -28,7 +28,13 @@ __all__ = [
 
 
 def limits(
-    hardware: str | Sequence[str] = "h100-sxm", *, progress: Progress | None = None, **words: Any
+    hardware: str | Sequence[str] = "h100-sxm",
+    *,
+    progress: Progress | None = None,
+    samples: int = 64,
+    seed: int = 0,
+    jobs: int = 1,
+    **words: Any,
 ) -> Limits:
     """Return how far training scales on `hardware`: MFU against compute, the knee and the wall.
 
@@ -38,9 +44,13 @@ def limits(
         Names of the catalogue, or paths of TOML files.
     progress
         Called with how many points are done, how many there are, and what is being done.
+    samples, seed, jobs
+        How inputs are drawn that ``uncertain`` says to be distributed: how often (a power of two), from
+        which seed, and by how many processes.
     **words
         As `scalewall.study.scenario.scenario` takes them: ``preset``, ``duration``, ``batch_law``,
-        ``depth_law``, ``sparse``, ``threshold``, ``from_flop``, ``to_flop``, ``points``, and more.
+        ``depth_law``, ``sparse``, ``threshold``, ``from_flop``, ``to_flop``, ``points``,
+        ``uncertain``, and more.
 
     Raises
     ------
@@ -57,8 +67,10 @@ def limits(
     """
     from scalewall.study import limits as study
     from scalewall.study.scenario import scenario
+    from scalewall.study.uncertainty import Draws
 
-    return study.limits(scenario(hardware=hardware, **words), progress)
+    draws = Draws(samples=samples, seed=seed, jobs=jobs)
+    return study.limits(scenario(hardware=hardware, **words), progress, draws=draws)
 
 
 def wall(**words: Any) -> Wall:
