@@ -19,7 +19,10 @@ COUNTS = (
     *(name for name in NEEDED if name != "device"),
     *("gpus_per_node", "dp", "cp", "virtual_pp", "micro_batch_size", "n_kv_heads", "d_ff", "vocab"),
 )
-AMOUNTS = ("n_params", "measured_value", "step_time_s")
+MOST_AMOUNT = {"n_params": math.inf, "measured_value": 1e12, "step_time_s": 1e7}
+"""The amounts of a row, and how large each may be."""
+
+AMOUNTS = tuple(MOST_AMOUNT)
 MOST, MOST_LAYERS = 10**9, 10_000
 """No count of a row is larger, and no model deeper."""
 
@@ -90,10 +93,12 @@ def check_numbers(row: Mapping[str, Any]) -> None:
             most = MOST_LAYERS if name == "n_layers" else MOST
             if not good or value % 1 or value > most:
                 raise Skipped(f"its {name} is {_told(value)}, not a whole number from 1 to {most:,}")
-        elif not good:
-            raise Skipped(f"its {name} is {_told(value)}, not a number above 0")
-    if row["n_layers"] < row["pp"]:
-        raise Skipped(f"has {row['n_layers']:g} layers for {row['pp']:g} pipeline stages")
+        elif not good or value > MOST_AMOUNT[name]:
+            most = f" and at most {MOST_AMOUNT[name]:g}" if good else ""
+            raise Skipped(f"its {name} is {_told(value)}, not a number above 0{most}")
+    chunks = row["pp"] * (row.get("virtual_pp") or 1)
+    if row["n_layers"] < chunks:
+        raise Skipped(f"has {row['n_layers']:g} layers for {chunks:g} chunks of a pipeline")
     if row["n_heads"] % row["tp"]:
         raise Skipped(f"its tp of {row['tp']:g} does not divide {row['n_heads']:g} heads")
 

@@ -60,13 +60,13 @@ class Compared:
 
 @attrs.frozen(kw_only=True)
 class Summary:
-    """Absolute errors of many runs: how many, their median and 90th percentile, and by group."""
+    """Absolute errors of runs: how many, their median, 90th percentile and mean (None of none), by group."""
 
     n: int
     skipped: int
-    median_abs_error: float
-    p90_abs_error: float
-    mean_abs_error: float
+    median_abs_error: float | None
+    p90_abs_error: float | None
+    mean_abs_error: float | None
     by_source: Mapping[str, Mapping[str, float]]
     by_device: Mapping[str, Mapping[str, float]]
 
@@ -86,9 +86,9 @@ class Validation:
         return Summary(
             n=len(self.rows),
             skipped=len(self.skipped),
-            median_abs_error=float(np.median(errors)) if some else 0.0,
-            p90_abs_error=float(np.quantile(errors, 0.9)) if some else 0.0,
-            mean_abs_error=float(np.mean(errors)) if some else 0.0,
+            median_abs_error=float(np.median(errors)) if some else None,
+            p90_abs_error=float(np.quantile(errors, 0.9)) if some else None,
+            mean_abs_error=float(np.mean(errors)) if some else None,
             by_source=_grouped(self.rows, "source"),
             by_device=_grouped(self.rows, "device"),
         )
