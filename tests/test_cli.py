@@ -84,13 +84,15 @@ PROMISED: dict[str, set[str]] = {
     "hardware h100-sxm": {"name", "device", "tiers", "sources"},
     f"hardware v100 --preset {PAPER}": {"name", "device", "tiers", "sources"},
     "hardware quick.toml": {"name", "device", "tiers", "sources"},
-    "assumptions": {"assumptions"},
+    "assumptions": {"assumptions", "practice", "allowance", "software"},
+    "models": {"models"},
+    "models gpt3-175b": {"name", "parameters", "training_flop_per_token"},
     "claims --only wall wall-params": {"claims"},
     "cite --hardware quick.toml": {"scenario"},
     "forecast --hardware quick.toml": {"scenario"},
     "sensitivity --hardware quick.toml --at wall --only duration": {"scenario"},
 }
-LONGER = {"figures", "uncertainty"}  # tried where they are tested
+LONGER = {"figures", "uncertainty", "plan", "validate"}  # tried where they are tested
 
 
 def refuse(constant: str) -> None:

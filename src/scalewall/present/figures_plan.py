@@ -71,6 +71,7 @@ def _layout(figure: Any, cut: bool) -> None:
     figure.update_layout(
         barmode="overlay",
         bargap=0.25,
+        uniformtext={"mode": "hide", "minsize": 7},  # numbers of micro-batches where there is room
         legend={"x": 1.0, "xanchor": "right", "y": 0.485, "yanchor": "top", "orientation": "h"},
         legend2={"x": 0.0, "xanchor": "left", "y": -0.095, "yanchor": "top", "orientation": "h"},
     )
@@ -117,14 +118,14 @@ def _add_waterfall(figure: Any, one: Planned) -> None:
         col=1,
     )
     for name, base, share, _, _ in rows:
-        inside = share > 0.4
+        inside, left_of = share > 0.3, base > 0.12
         figure.add_annotation(
-            x=base if not inside else base + share,
+            x=base if left_of and not inside else base + share,
             y=name,
             text=f"{share:.1%}",
             showarrow=False,
-            xanchor="right",
-            xshift=-4,
+            xanchor="right" if left_of or inside else "left",
+            xshift=-4 if left_of or inside else 4,
             font={"size": 12, "color": "white" if inside else "#333"},
             row=1,
             col=1,
@@ -173,11 +174,11 @@ def _add_memory(figure: Any, scenario: PlanScenario, strategies: Sequence[Planne
         col=2,
     )
     figure.update_xaxes(range=[0, 1.06 * max(capacity, *bases)], title_text="GB", row=1, col=2)
-    figure.update_yaxes(autorange="reversed", row=1, col=2)
+    figure.update_yaxes(autorange="reversed", tickfont={"size": 12}, row=1, col=2)
 
 
 def _label(number: int, one: Planned) -> str:
     plan = one.plan
     parts = [f"tp {plan.tp}", *([f"cp {plan.cp}"] if plan.cp > 1 else [])]
-    parts += [f"pp {plan.pp}" + (f"·{plan.interleave}" if plan.interleave > 1 else ""), f"dp {plan.dp}"]
+    parts += [f"pp {plan.pp}", *([f"vpp {plan.interleave}"] if plan.interleave > 1 else []), f"dp {plan.dp}"]
     return f"{number}: {' '.join(parts)}"

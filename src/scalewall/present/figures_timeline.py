@@ -19,12 +19,9 @@ COLOURS = {
     "straggling": PALETTE[3],
     "waiting": "#f6e3c5",
 }
-NAMES = {
-    "data_parallel": "gradients and weights sent",
-}
 MOST_ROWS = 16
-LEAST_NUMBERED = {1: 0.018, 2: 0.036}
-"""Share of a part's width that a block must have to bear its micro-batch's number; by columns."""
+LEAST_NUMBERED = 0.017
+"""Share of both columns' width that a block must have to bear its micro-batch's number."""
 
 AFTER_WARM_UP = 24
 """Blocks of the first stage that a part shows beyond those that fill the pipeline."""
@@ -32,7 +29,7 @@ AFTER_WARM_UP = 24
 
 def is_cut(step: Timeline) -> bool:
     """Return whether a step is too long to draw whole: then how it begins and how it ends are drawn."""
-    return step.followed < step.micro_batches or 2.0 * window(step) < 0.9 * step.seconds
+    return step.followed < step.micro_batches or 2.0 * window(step) < 0.9 * step.flow
 
 
 def window(step: Timeline) -> float:
@@ -49,17 +46,19 @@ def add_timeline(figure: Any, step: Timeline) -> None:
     rows = _rows(step.stages)
     ends = sum(step.ends.values())
     seen: set[str] = set()
+    zero_bubble = any(block.kind == WEIGHTS for block in step.blocks)
+    title = "seconds; each stage goes on to the next step" if zero_bubble else "seconds"
     if not is_cut(step):
         _add_part(figure, step, rows, (0.0, step.flow + ends), 0.0, 1, seen)
-        _axes(figure, rows, 1, "seconds", (0.0, 1.005 * (step.flow + ends)))
+        _axes(figure, rows, 1, title, (0.0, 1.005 * (step.flow + ends)))
         return
-    length = window(step)
+    length, later = window(step), step.left_out
     _add_part(figure, step, rows, (0.0, length), 0.0, 1, seen)
     # The end is drawn at its true time: what was not followed has run in between.
-    later = step.seconds - step.flow - ends
     _add_part(figure, step, rows, (step.flow - length, step.flow + ends), later, 2, seen)
     _axes(figure, rows, 1, f"seconds; {step.micro_batches} micro-batches in all", (0.0, length))
-    _axes(figure, rows, 2, "seconds", (step.seconds - ends - length, step.seconds + 0.01 * (length + ends)))
+    start, end = step.flow - length + later, step.flow + ends + later
+    _axes(figure, rows, 2, title, (start, end + 0.01 * (end - start)))
 
 
 def _rows(stages: int) -> list[int]:
@@ -80,6 +79,7 @@ def _add_part(
 ) -> None:
     """Add what happens from ``span[0]`` to ``span[1]``, drawn `later` than that by so many seconds."""
     start, end = span
+    least = LEAST_NUMBERED * (end - start) * (2.0 if is_cut(step) else 1.0)
     finished = {row: _finished(step, row) for row in rows}
     _add_bars(
         figure,
@@ -92,8 +92,8 @@ def _add_part(
     for kind in (FORWARD, BACKWARD, WEIGHTS):
         blocks = [b for b in step.blocks if b.kind == kind and b.stage in finished]
         inside = [b for b in blocks if b.start + b.seconds > start and b.start < end]
-        least = LEAST_NUMBERED[1 if later == 0.0 and span[1] > step.flow else 2] * (end - start)
-        numbered = bool(inside) and inside[0].seconds > least and len(rows) <= MOST_ROWS
+        if not inside:
+            continue
         bars = [
             (
                 b.stage,
@@ -103,7 +103,7 @@ def _add_part(
             )
             for b in inside
         ]
-        numbers = [str(b.micro_batch + 1) for b in inside] if numbered else None
+        numbers = [str(b.micro_batch + 1) for b in inside] if inside[0].seconds > least else None
         _add_bars(figure, kind, bars, (later, end), column, seen, numbers)
     if end <= step.flow:
         return
@@ -147,7 +147,7 @@ def _add_bars(
     figure.add_trace(
         go.Bar(
             orientation="h",
-            name=NAMES.get(name, name),
+            name=name.replace("_", " "),
             legend="legend2",
             legendgroup=name,
             showlegend=name not in seen,
@@ -160,7 +160,7 @@ def _add_bars(
             textposition="inside" if numbers else None,
             insidetextanchor="middle",
             textangle=0,
-            textfont={"size": 10, "color": "white" if name == BACKWARD else "black"},
+            textfont={"size": 9, "color": "white" if name == BACKWARD else "black"},
             customdata=[text for *_, text in bars],
             hovertemplate="%{customdata}<extra></extra>" if name != "waiting" else None,
             hoverinfo="skip" if name == "waiting" else None,

@@ -1,8 +1,9 @@
-"""Models as tables."""
+"""Models and frameworks as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -67,3 +68,14 @@ def _lines(model: Model, sequence: int) -> Iterator[tuple[str, str, str]]:
     about = f"training on a token of a sequence of {sequence:,}"
     yield "FLOP a token", f"{flop:.5g}", f"{about}, causal attention at half"
     yield "", f"{full:.5g}", "the same with all of it, as many reports count"
+
+
+def frameworks_table(entries: Sequence[Mapping[str, Any]]) -> Table:
+    """Return frameworks as a table, one a row, with what each can hide behind compute."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("name", "attention", "overlaps", "meaning"):
+        table.add_column(name, no_wrap=name != "meaning", overflow="fold")
+    for entry in entries:
+        hidden = [kind for kind in ("tensor", "data", "pipeline") if entry[f"overlap_{kind}"]]
+        table.add_row(entry["name"], entry["attention"], ", ".join(hidden) or "nothing", Text(entry["doc"]))
+    return table

@@ -84,9 +84,17 @@ class PlanScenario:
     """
 
     model: str = attrs.field(
-        metadata={"doc": "a name, or the path of a config.json, a TOML file or arguments"}
+        metadata={
+            "doc": "a name, or the path of a config.json, a TOML file or arguments",
+            "read": lambda v: read_name(v, "model"),
+        }
     )
-    hardware: str = attrs.field(metadata={"doc": "device: a name, or the path of a TOML file"})
+    hardware: str = attrs.field(
+        metadata={
+            "doc": "device: a name, or the path of a TOML file",
+            "read": lambda v: read_name(v, "hardware"),
+        }
+    )
     gpus: int = attrs.field(
         metadata={"unit": "1", "doc": "devices", "read": lambda v: read_count(v, "gpus", MOST_DEVICES)}
     )
@@ -194,6 +202,13 @@ class PlanScenario:
             allowance=self.allowance,
             space=self.space,
         )
+
+
+def read_name(value: object, field: str) -> str:
+    """Return a name or a path as text."""
+    if not isinstance(value, (str, Path)):
+        raise InputError(field, "a name or a path", value)
+    return str(value)
 
 
 def read_count(value: object, field: str, most: float) -> int:

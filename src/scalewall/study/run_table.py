@@ -97,7 +97,8 @@ def check_numbers(row: Mapping[str, Any]) -> None:
             most = f" and at most {MOST_AMOUNT[name]:g}" if good else ""
             raise Skipped(f"its {name} is {_told(value)}, not a number above 0{most}")
     chunks = row["pp"] * (row.get("virtual_pp") or 1)
-    if row["n_layers"] < chunks:
+    # Embedding and head may count as a layer each.
+    if row["n_layers"] < chunks and (row["n_layers"] + 2) % chunks:
         raise Skipped(f"has {row['n_layers']:g} layers for {chunks:g} chunks of a pipeline")
     if row["n_heads"] % row["tp"]:
         raise Skipped(f"its tp of {row['tp']:g} does not divide {row['n_heads']:g} heads")

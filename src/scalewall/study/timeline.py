@@ -54,8 +54,16 @@ class Timeline:
 
     @property
     def flow(self) -> float:
-        """Seconds until the last pass has ended."""
+        """Seconds until the last pass that was followed has ended."""
         return max(block.start + block.seconds for block in self.blocks)
+
+    @property
+    def left_out(self) -> float:
+        """Seconds of the micro-batches that were not followed: the slowest stage runs them without a wait."""
+        busy = [0.0] * self.stages
+        for block in self.blocks:
+            busy[block.stage] += block.seconds
+        return (self.micro_batches / self.followed - 1.0) * max(busy)
 
 
 def timeline(question: Question, plan: Plan) -> Timeline:
