@@ -94,8 +94,8 @@ def check_numbers(row: Mapping[str, Any]) -> None:
             if not good or value % 1 or value > most:
                 raise Skipped(f"its {name} is {_told(value)}, not a whole number from 1 to {most:,}")
         elif not good or value > MOST_AMOUNT[name]:
-            most = f" and at most {MOST_AMOUNT[name]:g}" if good else ""
-            raise Skipped(f"its {name} is {_told(value)}, not a number above 0{most}")
+            limit = f" and at most {MOST_AMOUNT[name]:g}" if good else ""
+            raise Skipped(f"its {name} is {_told(value)}, not a number above 0{limit}")
     chunks = row["pp"] * (row.get("virtual_pp") or 1)
     # Embedding and head may count as a layer each.
     if row["n_layers"] < chunks and (row["n_layers"] + 2) % chunks:

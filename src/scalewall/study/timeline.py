@@ -20,8 +20,7 @@ FORWARD, BACKWARD, WEIGHTS = "forward", "backward", "weight gradients"
 MOST_PASSES = 40_000
 """The most passes that are followed; of a step with more, only its first and last micro-batches are."""
 
-Pass = tuple[str, int, int]
-"""What a pass is: its kind, the stage's chunk, the micro-batch."""
+Pass = tuple[str, int, int]  # its kind, the stage's chunk, the micro-batch
 
 
 @attrs.frozen
