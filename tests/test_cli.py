@@ -55,7 +55,7 @@ def asked(monkeypatch: Patch) -> list[Scenario]:
     """Gather the scenarios that `limits` is asked, none of which is worked out."""
     found: list[Scenario] = []
 
-    def answer(scenario: Scenario, progress: Any = None) -> None:
+    def answer(scenario: Scenario, progress: Any = None, draws: Any = None) -> None:
         found.append(scenario)
         raise NoAnswer("Not now.")
 
@@ -84,13 +84,15 @@ PROMISED: dict[str, set[str]] = {
     "hardware h100-sxm": {"name", "device", "tiers", "sources"},
     f"hardware v100 --preset {PAPER}": {"name", "device", "tiers", "sources"},
     "hardware quick.toml": {"name", "device", "tiers", "sources"},
-    "assumptions": {"assumptions"},
+    "assumptions": {"assumptions", "practice", "allowance", "software"},
+    "models": {"models"},
+    "models gpt3-175b": {"name", "parameters", "training_flop_per_token"},
     "claims --only wall wall-params": {"claims"},
     "cite --hardware quick.toml": {"scenario"},
     "forecast --hardware quick.toml": {"scenario"},
     "sensitivity --hardware quick.toml --at wall --only duration": {"scenario"},
 }
-LONGER = {"figures", "uncertainty"}  # tried where they are tested
+LONGER = {"figures", "uncertainty", "plan", "validate"}  # tried where they are tested
 
 
 def refuse(constant: str) -> None:
@@ -382,7 +384,7 @@ def test_a_full_disk(line: str) -> None:
 
 
 def test_a_stop_by_the_user(monkeypatch: Patch, capsys: Capture) -> None:
-    def stop(*_: object) -> None:
+    def stop(*_: object, draws: Any = None) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(study, "limits", stop)

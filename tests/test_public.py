@@ -14,11 +14,23 @@ import scalewall
 from scalewall.hardware.cluster import Cluster
 from scalewall.study.closed_form import Wall
 from scalewall.study.limits import Limits
+from scalewall.study.plan import Planning
+from scalewall.study.validation import Validation
 from tests.study.answers import write_quick
 
 PUBLIC = [
     *("InputError", "InputErrors", "NoAnswer", "ScalewallError"),
-    *("limits", "load_hardware", "open_sweep", "sweep", "to_xarray", "wall"),
+    *(
+        "limits",
+        "load_hardware",
+        "load_model",
+        "open_sweep",
+        "plan",
+        "sweep",
+        "to_xarray",
+        "validate",
+        "wall",
+    ),
 ]
 HEAVY = {"numpy", "polars", "plotly", "rich", "cyclopts", "attrs", "cattrs"}
 
@@ -88,6 +100,24 @@ def test_python_says_what_the_commands_say(tmp_path: Path) -> None:
     assert wall.parameters == pytest.approx(4e14)
 
 
+def test_plans_models_and_measured_runs(tmp_path: Path) -> None:
+    answer = scalewall.plan("llama-3.1-8b", "h100-sxm", gpus=8, batch=64, seq=8192, tp=2, top=3)
+    assert isinstance(answer, Planning)
+    assert {one.plan.tp for one in answer.strategies} == {2}
+    fewest = scalewall.plan("llama-3.1-8b", "h100-sxm", batch=64, seq=8192, min_gpus=True)
+    assert fewest.min_gpus == fewest.strategies[0].plan.devices
+    assert scalewall.load_model("llama-3.1-8b") == answer.scenario.job.model
+    path = tmp_path / "runs.csv"
+    path.write_text(
+        "id,device,n_gpus,tp,pp,seq_len,global_batch_size,n_layers,d_model,n_heads,step_time_s,precision\n"
+        "mine-1,h100-sxm,8,1,1,4096,64,32,4096,32,3.5,bf16\n"
+    )
+    found = scalewall.validate(path)
+    assert isinstance(found, Validation)
+    assert [row.id for row in found.rows] == ["mine-1"]
+    assert scalewall.validate(path, host_step=1.0).rows[0].error > found.rows[0].error
+
+
 def test_python_raises_what_the_commands_complain_of() -> None:
     with pytest.raises(scalewall.InputError, match="h100-sxm"):
         scalewall.limits("h100-smx")
@@ -95,6 +125,12 @@ def test_python_raises_what_the_commands_complain_of() -> None:
         scalewall.limits(duration=0)
     with pytest.raises(scalewall.InputError):
         scalewall.load_hardware("nope")
+    with pytest.raises(scalewall.InputError, match=r"llama-3\.1-8b"):
+        scalewall.load_model("llama-3.1-8")
+    with pytest.raises(scalewall.InputError, match="gpus"):
+        scalewall.plan("llama-3.1-8b", "h100-sxm", batch=8, seq=4096)
+    with pytest.raises(scalewall.InputError, match="columns"):
+        scalewall.validate(__file__)
     with pytest.raises(TypeError):
         scalewall.wall(speed=3)
 

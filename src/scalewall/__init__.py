@@ -1,8 +1,9 @@
 """How large an AI training run can get on given hardware, how to parallelise it, and what binds.
 
 ``limits`` asks how far training scales on a device; ``wall`` gives the latency wall's closed form.
-``sweep`` asks such questions of many scenarios. They take the words of the commands and return the
-objects that the commands print.
+``plan`` asks how to train a real model on a real cluster; ``validate`` compares predicted with
+measured step times; ``sweep`` asks such questions of many scenarios. All take the words of the commands and
+return the objects that the commands print.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from scalewall.hardware.cluster import Cluster
     from scalewall.study.closed_form import Wall
     from scalewall.study.limits import Limits, Progress
+    from scalewall.study.plan import Planning
     from scalewall.study.sweep import Swept
+    from scalewall.study.validation import Validation
+    from scalewall.workload.model import Model
 
 __all__ = [
     "InputError",
@@ -28,15 +32,24 @@ __all__ = [
     "ScalewallError",
     "limits",
     "load_hardware",
+    "load_model",
     "open_sweep",
+    "plan",
     "sweep",
     "to_xarray",
+    "validate",
     "wall",
 ]
 
 
 def limits(
-    hardware: str | Sequence[str] = "h100-sxm", *, progress: Progress | None = None, **words: Any
+    hardware: str | Sequence[str] = "h100-sxm",
+    *,
+    progress: Progress | None = None,
+    samples: int = 64,
+    seed: int = 0,
+    jobs: int = 1,
+    **words: Any,
 ) -> Limits:
     """Return how far training scales on `hardware`: MFU against compute, the knee and the wall.
 
@@ -46,9 +59,13 @@ def limits(
         Names of the catalogue, or paths of TOML files.
     progress
         Called with how many points are done, how many there are, and what is being done.
+    samples, seed, jobs
+        How inputs are drawn that ``uncertain`` says to be distributed: how often (a power of two), from
+        which seed, and by how many processes.
     **words
         As `scalewall.study.scenario.scenario` takes them: ``preset``, ``duration``, ``batch_law``,
-        ``depth_law``, ``sparse``, ``threshold``, ``from_flop``, ``to_flop``, ``points``, and more.
+        ``depth_law``, ``sparse``, ``threshold``, ``from_flop``, ``to_flop``, ``points``,
+        ``uncertain``, and more.
 
     Raises
     ------
@@ -65,8 +82,10 @@ def limits(
     """
     from scalewall.study import limits as study
     from scalewall.study.scenario import scenario
+    from scalewall.study.uncertainty import Draws
 
-    return study.limits(scenario(hardware=hardware, **words), progress)
+    draws = Draws(samples=samples, seed=seed, jobs=jobs)
+    return study.limits(scenario(hardware=hardware, **words), progress, draws=draws)
 
 
 def wall(**words: Any) -> Wall:
@@ -74,6 +93,81 @@ def wall(**words: Any) -> Wall:
     from scalewall.study import closed_form
 
     return closed_form.wall(**words)
+
+
+def plan(
+    model: str | Path,
+    hardware: str,
+    *,
+    gpus: int | str | None = None,
+    batch: int | str,
+    seq: int | str,
+    min_gpus: bool = False,
+    **words: Any,
+) -> Planning:
+    """Return the best strategies for training `model` on so many devices, or what a given one does.
+
+    Parameters
+    ----------
+    model
+        A name of the catalogue, or the path of a ``config.json``, a TOML file, or Megatron-LM arguments.
+    hardware
+        A name of the catalogue, or the path of a TOML file.
+    gpus, batch, seq
+        Devices, sequences a step, tokens a sequence.
+    min_gpus
+        Whether to plan for the fewest devices that fit; `gpus` is then not needed.
+    **words
+        As `scalewall.study.planning.PlanScenario` has them: ``tp``, ``pp``, ``dp``, ``cp``, ``vpp``,
+        ``micro_batch``, ``zero``, ``recompute``, ``precision``, ``software``, ``tokens`` and more; and
+        the constants of `scalewall.cost.practice.Practice`.
+
+    Raises
+    ------
+    InputError
+        If a word is wrong, or what is fixed cannot be; it says what would work.
+    NoAnswer
+        If no strategy fits the memory.
+
+    Examples
+    --------
+    >>> answer = plan("llama-3.1-8b", "h100-sxm", gpus=8, batch=64, seq=8192, top=1)
+    >>> answer.strategies[0].fits
+    True
+    """
+    from scalewall.study import plan as study
+    from scalewall.study.planning import plan_scenario
+
+    words |= {"model": str(model), "hardware": hardware, "batch": batch, "seq": seq}
+    scenario = plan_scenario(gpus=1 if min_gpus else gpus, **words)
+    return study.fewest(scenario) if min_gpus else study.plan(scenario)
+
+
+def validate(runs: str | Path | None = None, **constants: Any) -> Validation:
+    """Return predicted against measured step times of the runs in a CSV file, or of those that ship.
+
+    Parameters
+    ----------
+    runs
+        Path of the file.
+    **constants
+        Constants of `scalewall.cost.practice.Practice` in place of the defaults.
+
+    Raises
+    ------
+    InputError
+        If the file is no table of runs, or a constant is wrong.
+    """
+    from scalewall.study import validation
+
+    return validation.validate_file(runs, **constants)
+
+
+def load_model(name: str | Path) -> Model:
+    """Return the catalogue's model called `name`, or the one that the file at that path describes."""
+    from scalewall.workload import formats
+
+    return formats.read_model(name)
 
 
 def load_hardware(name: str, preset: str | None = None) -> Cluster:

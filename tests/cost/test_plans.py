@@ -208,7 +208,6 @@ def test_hybrid_shards_are_innermost():
     assert plans.replicas(found) == [1, 4]
 
 
-@pytest.mark.xfail(reason="a shard takes what divides it, not what also divides the copies of the tier")
 @pytest.mark.parametrize(
     ("dp", "shard", "network"),
     [

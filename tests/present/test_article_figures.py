@@ -207,8 +207,8 @@ def test_every_number_of_a_figure_is_in_its_rows() -> None:
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     told = []
 
-    def some_figures(tell: Any) -> Any:
-        told.append(tell)
+    def some_figures(tell: Any, words: Any) -> Any:
+        told.append(words)
         return iter(all_drawn())
 
     monkeypatch.setattr(figures_article, "article_figures", some_figures)
@@ -219,10 +219,15 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
     assert document["missing"] == []
     assert sorted(document["written"]) == sorted(str(path) for path in folder.iterdir())
     assert len(document["written"]) == 12
-    assert run(["figures", str(folder)]) == 0
+    assert run(["figures", str(folder), "--duration", "6 months", "--set", "fill=0.8"]) == 0
+    assert told == [{}, {"duration": "6 months", "fill": "0.8"}]
     assert capsys.readouterr().out.split() == document["written"]
     file = tmp_path / "file"
     file.write_text("")
+    for wrong in (["--duration", "6 GB"], ["--set", "hardware=v100"], ["--set", "dp=8"]):
+        assert run(["figures", str(folder), *wrong]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert len(told) == 2  # nothing is worked out for words that are wrong
     for path in (file, file / "below"):
         assert run(["figures", str(path)]) == 2
         assert "The 'folder' must be a folder" in capsys.readouterr().err
@@ -237,7 +242,7 @@ def test_the_figures_of_the_article_in_order(monkeypatch: pytest.MonkeyPatch) ->
 
     moved = ways_drawn()
     monkeypatch.setattr(figures_article, "limits", answer)
-    monkeypatch.setattr(figures_article.ways, "find_all", lambda tell: [tell(w.name) for w in WAYS])
+    monkeypatch.setattr(figures_article.ways, "find_all", lambda tell, words: [tell(w.name) for w in WAYS])
     monkeypatch.setattr(figures_article, "moved_limits", lambda found: moved)
     told: list[tuple[int, int, str]] = []
     found = figures_article.article_figures(lambda done, total, what: told.append((done, total, what)))

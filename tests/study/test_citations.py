@@ -10,8 +10,7 @@ import pytest
 
 from scalewall.cli import run
 from scalewall.hardware import catalogue
-from scalewall.study.citations import Citation, Reference, as_bibtex, citations
-from scalewall.study.citations import _references as references
+from scalewall.study.citations import Citation, Reference, as_bibtex, citations, merged, references
 from scalewall.study.scenario import scenario
 
 BIB = Path(__file__).parents[2] / "docs" / "references.bib"
@@ -82,12 +81,41 @@ def test_bibtex_can_be_read_and_keys_are_unique() -> None:
 
 
 def test_the_literature_is_that_of_the_documentation() -> None:
-    documented = bib_entries(BIB.read_text(encoding="utf-8"))
-    ours = bib_entries("\n\n".join(reference.bibtex for reference in references()))
-    shared = set(documented) & set(ours)
-    assert {"erdil2024limits", "epoch2024bottlenecks", "hoffmann2022chinchilla"} <= shared
-    for key in shared:
-        assert ours[key] == documented[key], key
+    """``scripts/make_references.py`` writes the one from the other."""
+    ours = "\n\n".join(reference.bibtex for reference in references()) + "\n"
+    assert set(bib_entries(ours)) == set(bib_entries(BIB.read_text(encoding="utf-8")))
+    assert ours == BIB.read_text(encoding="utf-8")
+    assert len({reference.key for reference in references()}) == len(references())
+
+
+def test_every_key_that_the_pages_cite_is_there() -> None:
+    keys = {reference.key for reference in references()}
+    pages = sorted(BIB.parent.glob("*.md"))
+    cited = {
+        key.strip()
+        for page in pages
+        for found in re.findall(r"\{cite:[pt]\}`([^`]+)`", page.read_text(encoding="utf-8"))
+        for key in found.split(",")
+    }
+    assert len(cited) > 10
+    assert cited <= keys
+
+
+def test_a_kind_of_answer_brings_its_sources() -> None:
+    assert {c.key for c in citations(None, "wall")} == {"erdil2024limits", "epoch2024bottlenecks"}
+    assert "epochmodels" not in cited()
+    assert "epochmodels" in {c.key for c in citations(scenario(), "models")}
+    some = {"kernel_latency": {"samples": ["4 us"], "source": "see arXiv 2410.21676"}}
+    found = cited(uncertain=some)
+    assert found["zhang2024batch"].used_for == ("the distribution of kernel_latency",)
+    assert "joe2008sobol" in found
+    assert "saltelli2010variance" not in found
+
+
+def test_merged_sources_are_named_once() -> None:
+    both = merged(citations(scenario()), citations(scenario(batch_law="zhang-2024")))
+    assert len({c.key for c in both}) == len(both)
+    assert {"mccandlish2018batch", "zhang2024batch"} <= {c.key for c in both}
 
 
 def test_a_line_of_text() -> None:

@@ -281,7 +281,7 @@ def test_the_document(capsys: Capture) -> None:
     names = ["wall-flop", "gtx580-cluster", "a100-above-h100", "run-length", "matmul-intensity"]
     assert run(["claims", "--only", *names, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert set(document) == {"device", "claims"}
+    assert set(document) == {"answer", "scenario", "device", "claims"}
     assert {one["id"] for one in document["claims"]} == set(names)
     for one in document["claims"]:
         assert set(one) == KEYS

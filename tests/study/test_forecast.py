@@ -312,7 +312,7 @@ def test_bad_words(words: dict[str, Any], field: str) -> None:
 
 
 def test_words_are_checked_before_the_limits_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study, "limits", lambda *_: pytest.fail("the limits were looked for"))
+    monkeypatch.setattr(study, "limits", lambda *_, **__: pytest.fail("the limits were looked for"))
     with pytest.raises(InputError):
         study.forecast(papers_answer().scenario, growth=0.5)
 
@@ -323,11 +323,12 @@ def test_words_are_checked_before_the_limits_are_looked_for(monkeypatch: pytest.
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     write_quick(tmp_path)
-    monkeypatch.setattr(study, "limits", lambda scenario, progress: papers_answer())
+    monkeypatch.setattr(study, "limits", lambda scenario, progress, draws: papers_answer())
     words = ["forecast", "--today", TODAY, "--start", "1e29"]
     assert run([*words, "--json", "-o", "dates.csv", "--figure", "f.html"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert {"scenario", "today", "models", "trend", "largest", "frontier", "meetings"} == set(document)
+    assert document["answer"] == {"command": "forecast", "kinds": ["models"]}
+    assert {"scenario", "today", "models", "trend", "largest", "frontier", "meetings"} < set(document)
     knee, wall = document["meetings"]
     assert knee["passed"] is True
     assert wall["passed"] is False
@@ -344,7 +345,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
 
 
 def test_a_user_rate_has_no_interval_in_the_table(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(study, "limits", lambda scenario, progress: papers_answer())
+    monkeypatch.setattr(study, "limits", lambda scenario, progress, draws: papers_answer())
     assert run(["forecast", "--today", TODAY, "--growth", "4.5x"]) == 0
     shown = capsys.readouterr().out
     assert "growing × 4.50 a year (as given)" in shown

@@ -15,14 +15,16 @@ import pytest
 from rich.console import Console
 
 from scalewall import cli
-from scalewall.errors import InputError, InputErrors, ScalewallError
-from scalewall.present import figures_uncertainty, tables_uncertainty
+from scalewall.errors import InputError, InputErrors, NoAnswer, ScalewallError
+from scalewall.present import figures, figures_forecast, figures_uncertainty, tables_uncertainty
 from scalewall.study import distributions, records
+from scalewall.study import forecast as forecasts
+from scalewall.study import limits as study_limits
 from scalewall.study import uncertainty as study
 from scalewall.study.distributions import read, unit_cube
 from scalewall.study.inputs import inputs
 from scalewall.study.scenario import from_toml, scenario
-from tests.study.answers import write_quick
+from tests.study.answers import papers_answer, write_quick
 
 H100 = scenario()
 KNOWN = inputs(H100, H100.clusters[0])
@@ -113,6 +115,7 @@ def test_a_copula_has_the_correlation_of_ranks_and_leaves_each_distribution():
         ({"kernel_latency": {"lognormal": {"median": "4 us", "sigma": 1, "x": 1}}}, "x' must be absent"),
         ({"kernel_latency": {}}, "one distribution of"),
         ({"kernel_latency": "4 us"}, "a distribution such as"),
+        ({"kernel_latency": {**LATENCY, "source": 2024}}, "source' must be a text"),
         ({"kernel_latency": {"lognormal": 3}}, "a table of median and sigma"),
         ({}, "at least one input"),
         ({**TWO, "latency": LATENCY}, "left out beside latency"),
@@ -344,14 +347,171 @@ def test_the_tables_say_it_all(answer):
         assert text in said
 
 
-def test_limits_takes_such_a_scenario_and_points_here(quick, capsys):
-    assert cli.run(["limits", "--scenario", str(quick), "--points", "2"]) == 0
-    assert "'scalewall uncertainty'" in capsys.readouterr().out
-    assert cli.run(["limits", "--scenario", str(quick), "--points", "2", "--json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)["scenario"]["uncertain"]) == {
-        "kernel_latency",
-        "sustained",
-    }
+# Limits and forecasts of such a scenario -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def limited(quick):
+    return study_limits.limits(from_toml(quick, points=3), draws=study.Draws(samples=4, seed=7))
+
+
+def test_limits_have_the_same_draws_as_the_study_of_uncertainty(limited, answer):
+    (curve,) = limited.curves
+    assert (curve.spread.drawn == answer.spreads[0].drawn).all()
+    assert curve.spread.computes == tuple(point.training_flop for point in curve.points)
+    assert curve.spread.baseline.mfu == tuple(point.mfu for point in curve.points)
+    for mine, other in zip(curve.spread.outcomes, answer.spreads[0].outcomes, strict=True):
+        assert mine.wall_flop == other.wall_flop
+        assert mine.mfu[0] == other.mfu[0]  # both begin at the same compute
+    again = study_limits.limits(limited.scenario, draws=study.Draws(samples=4, seed=7, jobs=2))
+    assert again.curves[0].spread.outcomes == curve.spread.outcomes
+
+
+def test_limits_without_distributions_have_no_new_keys(quick):
+    sure = study_limits.limits(scenario(hardware=from_toml(quick).hardware, points=2))
+    document = records.of_limits(sure)
+    assert set(document) == {"scenario", "curves"}
+    assert not [key for key in document["curves"][0] if "interval" in key or "median" in key]
+    assert not [key for key in document["curves"][0]["points"][0] if "interval" in key]
+    assert sure.draws is None
+
+
+def test_limits_give_medians_and_intervals(quick, tmp_path, capsys):
+    words = ["limits", "--scenario", str(quick), "--points", "2", "--samples", "4", "--seed", "7"]
+    out = tmp_path / "l.parquet"
+    assert cli.run([*words, "--json", "-o", str(out), "--figure", str(tmp_path / "l.html")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["draws"] == {"samples": 4, "seed": 7, "interval": [0.05, 0.95]}
+    (curve,) = document["curves"]
+    for limit in ("knee_flop", "wall_flop"):
+        low, high = curve[f"{limit}_interval"]
+        assert low < curve[f"{limit}_median"] < high
+    for point in curve["points"]:
+        low, high = point["mfu_interval"]
+        assert low <= point["mfu_median"] <= high
+    assert [one["name"] for one in curve["inputs"]] == ["kernel_latency", "sustained"]
+    import polars as pl
+
+    frame = pl.read_parquet(out)
+    assert frame["mfu_low"].to_list() == [point["mfu_interval"][0] for point in curve["points"]]
+    assert frame["wall_flop_high"][0] == curve["wall_flop_interval"][1]
+    assert cli.run(words) == 0
+    said = capsys.readouterr().out
+    assert "5% to 95%" in said
+    assert "With kernel_latency, sustained uncertain, 4 quasi-random draws, seed 7:" in said
+    assert "knee: median" in said
+
+
+def test_the_figure_of_limits_has_bands_and_bars_apart(limited):
+    figure = figures.limits_figure(attrs.evolve(limited, curves=limited.curves * 2))
+    names = [trace.name for trace in figure.data]
+    assert names.count("quick, 5% to 95%") == names.count("quick, median") == 2
+    bars = [trace.y[0] for trace in figure.data if len(trace.y) == 3 and max(trace.y) < 0]
+    assert len(set(bars)) == 4
+    assert min(bars) > figure.layout.yaxis.range[0]
+    assert "4 draws of kernel_latency, sustained" in figure.layout.title.text
+
+
+def test_a_date_joins_the_growths_uncertainty_and_the_limits(limited):
+    plain = forecasts.forecast_from(limited, today="2026-07-19")
+    fixed = forecasts.forecast_from(limited, today="2026-07-19", growth=plain.growth)
+    spread = limited.curves[0].spread
+    for both, alone in zip(plain.meetings, fixed.meetings, strict=True):
+        assert both.flop_spread == spread.interval(f"{both.kind}_flop")
+        assert both.year == alone.year
+        low, middle, high = both.year_spread
+        assert low <= alone.year_spread[0] + 0.05
+        assert alone.year_spread[2] - 0.05 <= high
+        assert low < middle < high
+    walls = sorted(outcome.wall_flop for outcome in spread.outcomes)
+    years = [forecasts.meeting_year(flop, fixed.start, fixed.growth) for flop in walls]
+    assert fixed.meetings[1].year_spread == (years[0], years[1], years[3])  # of four, with the growth known
+
+
+def test_growth_that_is_uncertain_alone_has_its_own_interval():
+    """With a limit that is sure, nine tenths of the rates lie within; Student's t of 122 degrees."""
+    from scipy import stats
+
+    answer = attrs.evolve(papers_answer(), curves=())
+    asked = forecasts.forecast_from(answer, today="2026-07-19")
+    low, _, high = forecasts.year_spread([1e30], asked.start, forecasts._rates(asked))
+    slope = math.log10(asked.growth)
+    half = (math.log10(asked.growth_interval[1]) - slope) / stats.t.ppf(0.975, 122) * stats.t.ppf(0.95, 122)
+    assert len(asked.trend.models) == 124
+    for year, rate in ((low, 10 ** (slope + half)), (high, 10 ** (slope - half))):
+        exact = forecasts.meeting_year(1e30, asked.start, rate)
+        assert year == pytest.approx(exact, abs=0.02)
+
+
+def test_the_forecast_of_an_uncertain_scenario(quick, tmp_path, capsys):
+    words = ["forecast", "--scenario", str(quick), "--samples", "2", "--today", "2026-07-19"]
+    out = tmp_path / "dates.csv"
+    assert cli.run([*words, "--json", "-o", str(out), "--figure", str(tmp_path / "f.html")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["draws"]["samples"] == 2
+    for meeting in document["meetings"]:
+        first, last = meeting["date_interval"]
+        assert first <= meeting["date_median"] <= last
+        assert meeting["training_flop_interval"][0] <= meeting["training_flop_median"]
+    assert "date_low,date_high" in out.read_text(encoding="utf-8").splitlines()[1]
+    assert cli.run(words) == 0
+    said = capsys.readouterr().out
+    assert "median date" in said
+    assert "and the trend's growth" in said
+
+
+def test_the_forecasts_figure_holds_what_it_draws(limited):
+    drawn = figures_forecast.over_time(forecasts.forecast_from(limited, today="2026-07-19"))
+    held = {row["training_flop"] for row in drawn.rows}
+    bars = [trace for trace in drawn.figure.data if "through the medians" in (trace.name or "")]
+    assert len(bars) == 4
+    assert sum(trace.showlegend for trace in bars) == 1
+    assert {value for trace in bars for value in trace.y} <= held
+
+
+def test_a_draw_without_limits_is_named(quick):
+    asked = from_toml(quick, uncertain={"duration": {"samples": ["1 ns", "3 months"]}})
+    with pytest.raises(NoAnswer, match=r"One of the draws has no limits: duration 1 ns\. No strategy"):
+        study_limits.limits(asked, draws=study.Draws(samples=2))
+
+
+def test_python_takes_the_same_words(quick):
+    import scalewall
+
+    asked = from_toml(quick)
+    (curve,) = scalewall.limits(
+        asked.hardware, points=2, samples=2, seed=3, uncertain=dict(asked.uncertain)
+    ).curves
+    assert len(curve.spread.outcomes) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("limits --samples 3 --scenario {quick}", "'samples' must be a power of two"),
+        ("limits --samples 64", "'samples' must be left out where the scenario has no table [uncertain]"),
+        ("forecast --seed 1", "'seed' must be left out where"),
+        ("limits --scenario {quick} --preset epoch-2024", "'uncertain' must be left out under epoch-2024"),
+        ("limits --scenario {inline}", "Distributions stand in the table [uncertain]"),
+        ("forecast --scenario {bad}", "sigma' must be a positive number"),
+    ],
+)
+def test_what_is_wrong_with_such_a_scenario_is_a_line(quick, tmp_path, capsys, line, said):
+    inline, bad = tmp_path / "inline.toml", tmp_path / "bad.toml"
+    inline.write_text('duration = { uniform = { low = "2 months", high = "4 months" } }', encoding="utf-8")
+    bad.write_text(
+        "[uncertain]\nkernel_latency = { lognormal = { median = '4 us', sigma = -1 } }", encoding="utf-8"
+    )
+    words = [word.format(quick=quick, inline=inline, bad=bad) for word in line.split()]
+    if "--preset" in words:  # with hardware that the preset has
+        quick = tmp_path / "h100.toml"
+        quick.write_text("[uncertain]\nmemory = { samples = ['80 GB'] }", encoding="utf-8")
+        words[words.index("--scenario") + 1] = str(quick)
+    assert cli.run(words) == 2
+    out, err = capsys.readouterr()
+    assert said in err
+    assert not out
+    assert err.count("\n") == 1
 
 
 def test_wrong_input_is_a_line_and_exit_2(quick, capsys):

@@ -9,7 +9,7 @@ import warnings
 
 from cyclopts import App, CycloptsError
 
-from scalewall.cli import known, scaling, sweeping, why
+from scalewall.cli import known, last, planning, scaling, sweeping, why
 from scalewall.cli.shown import complain
 from scalewall.errors import InputError, ScalewallError
 
@@ -22,6 +22,7 @@ app = App(
 )
 for command in (
     *(scaling.limits, scaling.best, scaling.wall),
+    *(planning.plan, planning.validate, planning.models),
     *(why.sensitivity, why.forecast, why.uncertainty, why.claims, why.cite),
     *(known.hardware, known.assumptions),
 ):
@@ -44,8 +45,10 @@ def run(arguments: list[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no µ gets a question mark
             stream.reconfigure(errors="replace")
     try:
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        answered = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
+        if answered is not None:  # commands that answer return what they answered
+            last.remember(answered, arguments)
     except ScalewallError as error:
         complain(str(error))
         return error.exit_status

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from scalewall.cli.shown import console, print_json, progress
-from scalewall.cli.words import Asked, File, Flag, Json, Range
+from scalewall.cli.words import Asked, Drawing, Flag, Json, Range, Shown
 
 
 def limits(
@@ -17,12 +17,13 @@ def limits(
     to: Range = None,
     points: Range = None,
     objective: Range = None,
-    json: Json = False,
-    output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
-    figure: File = None,
+    drawing: Drawing | None = None,
+    shown: Shown | None = None,
     explain: Flag = False,
-) -> None:
+) -> Any:
     """How far training scales: MFU against training compute, the knee, and the latency wall.
+
+    Where the --scenario file has a table [uncertain], medians and intervals are given too.
 
     Parameters
     ----------
@@ -34,37 +35,36 @@ def limits(
         Points of the curve (default 31).
     objective
         mfu: the highest utilisation (default); devices: the smallest cluster.
-    json
-        Print one JSON document instead of a table.
-    output
-        Write every point to a .parquet or .csv file.
-    figure
-        Write a figure: .html, or .png, .svg, .pdf.
     explain
         Say what the search did to be sure of every optimum.
     """
     from scalewall.present import files, tables
     from scalewall.study import limits as study
     from scalewall.study import records
+    from scalewall.study.citations import Answered
 
-    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
-        if path is not None:
-            files.check_path(path, field, endings)
+    out = shown or Shown()
+    out.check()
     scenario = (asked or Asked()).read(from_flop=from_, to_flop=to, points=points, objective=objective)
+    draws = (drawing or Drawing()).read(scenario)
     with progress() as tell:
-        answer = study.limits(scenario, tell)
-    if json:
-        print_json(records.of_limits(answer))
-    else:
-        tables.show_limits(console(), answer, explain)
-        if scenario.uncertain:
-            print("The table [uncertain] is for 'scalewall uncertainty', with the same options.")
-    if output is not None:  # after the answer is shown: nothing computed is lost if this fails
-        files.write_limits(answer, output)
-    if figure is not None:
+        answer = study.limits(scenario, tell, draws=draws)
+
+    def figure() -> Any:
         from scalewall.present import figures
 
-        files.write_figure(figures.limits_figure(answer), figure)
+        return figures.limits_figure(answer)
+
+    answered = Answered(command="limits", scenarios=(scenario,))
+    out.show(
+        answered,
+        lambda: records.of_limits(answer),
+        lambda screen: tables.show_limits(screen, answer, explain),
+        lambda: records.rows(answer),
+        figure,
+        lambda: files.about(answer),
+    )
+    return answered
 
 
 def best(
@@ -77,7 +77,7 @@ def best(
     objective: Range = None,
     json: Json = False,
     explain: Flag = False,
-) -> None:
+) -> Any:
     """The best strategies for one training compute, and where a step's time goes.
 
     The whole space is searched; a preset gives the hardware alone.
@@ -99,13 +99,16 @@ def best(
     """
     from scalewall.present import tables
     from scalewall.study import points, records
+    from scalewall.study.citations import Answered
 
     scenario = (asked or Asked()).read(objective=objective)
     found = points.best_points(scenario, training_flop, devices=devices, top=top or "5")
+    answered = Answered(command="best", scenarios=(scenario,))
     if json:
-        print_json(records.of_best(scenario, found))
+        print_json({"answer": answered.as_dict(), **records.of_best(scenario, found)})
     else:
         tables.show_best(console(), found, explain)
+    return answered
 
 
 def wall(
@@ -116,7 +119,7 @@ def wall(
     duration: str = "3 months",
     tokens_per_parameter: str = "20",
     json: Json = False,
-) -> None:
+) -> Any:
     """The latency wall's closed form: the largest model whose steps fit a run, on any number of devices.
 
     Parameters
@@ -136,6 +139,7 @@ def wall(
     """
     from scalewall.present import tables
     from scalewall.study import closed_form, records
+    from scalewall.study.citations import Answered
 
     answer = closed_form.wall(
         latency=latency,
@@ -144,7 +148,9 @@ def wall(
         duration=duration,
         tokens_per_parameter=tokens_per_parameter,
     )
+    answered = Answered(command="wall", kinds=("wall",))
     if json:
-        print_json(records.of_wall(answer))
+        print_json({"answer": answered.as_dict(), **records.of_wall(answer)})
     else:
         tables.show_wall(console(), answer)
+    return answered

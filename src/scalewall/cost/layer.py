@@ -239,7 +239,7 @@ def _core(setting: Setting, op: Attention, backward: bool) -> Array:
             setting.practice.attention * setting.pace
         )
         return seconds * (FLASH_1 if setting.software.attention == "flash-1" else 1.0)
-    return kernels.unfused_attention_seconds(
+    seconds = kernels.unfused_attention_seconds(
         curves.matmul("bf16"),
         peak,
         device.memory_bandwidth,
@@ -249,6 +249,7 @@ def _core(setting: Setting, op: Attention, backward: bool) -> Array:
         sequence,
         backward=backward,
     )
+    return seconds / setting.pace
 
 
 def _pointwise(setting: Setting, operators: Sequence[Operator], *, backward: bool) -> Array:

@@ -72,7 +72,7 @@ class Plans:
         copies = [dp * cp for dp, cp in zip(placed["dp"], placed["cp"], strict=True)]
         rest, degrees = self.shard, []
         for degree in copies[:-1]:
-            here = _largest(rest, degree)
+            here = _common(rest, degree)
             rest = rest / here
             degrees.append(here)
         return {**placed, "copies": copies, "shard": [*degrees, rest]}
@@ -98,6 +98,11 @@ def _largest_divisor(number: float, most: float) -> float:
 
 
 _divisor = np.frompyfunc(_largest_divisor, 2, 1)
+
+
+def _common(number: Array, other: Array) -> Array:
+    """Return the largest divisor of both, as floats."""
+    return np.gcd(np.asarray(number, dtype=np.int64), np.asarray(other, dtype=np.int64)).astype(float)
 
 
 def _largest(number: Array, most: Array) -> Array:

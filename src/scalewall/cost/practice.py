@@ -21,16 +21,16 @@ class Practice:
     """Constants of the `full` fidelity, the same for all models, devices and runs."""
 
     matmul: float = _fitted("1", "share of a microbenchmark's rate that matmuls keep in training", 0.833, 1.5)
-    attention: float = _fitted("1", "the same for attention cores", 0.979, 1.5)
-    pointwise: float = _fitted("1", "share of memory bandwidth that norms and activations reach", 0.8, 1.5)
-    host_layer: float = _fitted("s", "of starting a layer's forward kernels; backward twice", 5.27e-4)
+    attention: float = _fitted("1", "the same for attention cores", 0.98, 1.5)
+    pointwise: float = _fitted("1", "share of memory bandwidth that norms and activations reach", 0.805, 1.5)
+    host_layer: float = _fitted("s", "of starting a layer's forward kernels; backward twice", 5.28e-4)
     host_step: float = _fitted("s", "a step whatever its size: loading, synchronising, norms", 0.0263)
     overlap_tensor: float = _fitted("1", "share of tensor-parallel traffic hidden behind matmuls", 1.0, 1.0)
     overlap_data: float = _fitted("1", "share of data-parallel traffic that compute may hide", 0.86, 1.0)
-    overlap_pipeline: float = _fitted("1", "share of pipeline traffic hidden behind compute", 0.639, 1.0)
-    contention: float = _fitted("1", "slowdown of compute by hidden traffic, seconds a second", 0.0647, 1.0)
-    straggling: float = _fitted("1", "growth of a step with each tenfold number of domains", 0.0129)
-    heat: float = _fitted("1", "share of the power limit's loss felt where only matmuls run", 0.944, 1.5)
+    overlap_pipeline: float = _fitted("1", "share of pipeline traffic hidden behind compute", 0.635, 1.0)
+    contention: float = _fitted("1", "slowdown of compute by hidden traffic, seconds a second", 0.0615, 1.0)
+    straggling: float = _fitted("1", "growth of a step with each tenfold number of domains", 0.0126)
+    heat: float = _fitted("1", "share of the power limit's loss felt where only matmuls run", 0.946, 1.5)
     throttling: float = quantity(
         "1",
         "exponent of the power limit in the rate a device sustains",

@@ -63,6 +63,7 @@ class _Timed:
     before: Pass
     after: Pass
     sharded: Array
+    tables: Array
     hop: Array
     flow: Array
     reduction: Array
@@ -78,9 +79,13 @@ def _timed(setting: Setting) -> _Timed:
     again = recomputed_seconds(setting, forward)
     sharded = sum(_sharded_layers(setting, forward.seconds, backward.seconds + again))
     hop = _sends(setting) * setting.plans.interleave
-    before, after = (a.plus(b) for a, b in (embedding(setting), head(setting)))
+    ends = embedding(setting), head(setting)
+    tables = [sum(pair) for pair in _sharded_tables(setting, *ends)]
+    before, after = (a.plus(b) for a, b in ends)
     one = forward.seconds + backward.seconds + again + sharded
-    flow = _flow(setting, _stages(setting, one, before.seconds, after.seconds, hop))
+    edges = before.seconds + tables[0], after.seconds + tables[1]
+    total = setting.job.model.layers * one + edges[0] + edges[1] + setting.plans.pp * hop
+    flow = _flow(setting, _stages(setting, one, *edges, hop), total)
     reduction, update = _reduction(setting, forward, backward), _update(setting)
     jitter = _straggling(setting)
     return _Timed(
@@ -90,6 +95,7 @@ def _timed(setting: Setting) -> _Timed:
         before=before,
         after=after,
         sharded=sharded,
+        tables=tables[0] + tables[1],
         hop=hop,
         flow=flow,
         reduction=reduction,
@@ -128,12 +134,12 @@ def step(setting: Setting) -> Step:
         "tensor_parallel": layers.tensor,
         "context_parallel": layers.context,
         "pipeline_parallel": m * timed.hop,
-        "data_parallel": timed.sharded * share,
+        "data_parallel": timed.sharded * share + timed.tables * m / pp,
     }
     spent = {
         **busy,
         "host": layers.host + setting.practice.host_step,
-        "data_parallel": timed.sharded * share + timed.reduction,
+        "data_parallel": busy["data_parallel"] + timed.reduction,
         "optimizer": timed.update,
         "pipeline_bubble": timed.flow - sum(busy.values()),
         "straggling": timed.seconds * timed.jitter / (1.0 + timed.jitter),
@@ -159,12 +165,12 @@ def _stages(setting: Setting, one: Array, before: Array, after: Array, hop: Arra
     return first, middle * one + hop, last * one + after + hop
 
 
-def _flow(setting: Setting, stages: Stages) -> Array:
-    """Return the seconds of passing all micro-batches forward and backward through the pipeline."""
+def _flow(setting: Setting, stages: Stages, total: Array) -> Array:
+    """Return the seconds of passing all micro-batches through the pipeline; `total` is all stages' time."""
     plans = setting.plans
     first, middle, last = stages
     m, pp = plans.microbatches(setting.job.batch), plans.pp
-    flow = pipeline_seconds(first, middle, last, pp, m, plans.interleave)
+    flow = pipeline_seconds(first, middle, last, pp, m, plans.interleave, total)
     if not np.any(plans.zero_bubble):
         return flow
     slowest = np.where(pp > 2, np.maximum(np.maximum(first, last), middle), np.maximum(first, last))
@@ -198,10 +204,11 @@ def stage_passes(setting: Setting) -> StagePasses:
         "optimizer": _update(setting),
         "host": setting.practice.host_step,
     }
-    back = backward.seconds + again + scattered
+    first, last = _sharded_tables(setting, before, after)
+    there, back = forward.seconds + gathered, backward.seconds + again + scattered
     return StagePasses(
-        forward=_stages(setting, forward.seconds + gathered, before[0].seconds, after[0].seconds, hop),
-        backward=_stages(setting, back, before[1].seconds, after[1].seconds, hop),
+        forward=_stages(setting, there, before[0].seconds + first[0], after[0].seconds + last[0], hop),
+        backward=_stages(setting, back, before[1].seconds + first[1], after[1].seconds + last[1], hop),
         ends=ends,
         straggling=_straggling(setting),
     )
@@ -228,19 +235,37 @@ def _sharded_layers(setting: Setting, forward: Array, backward: Array) -> tuple[
     Stage 3 gathers weights before each pass and scatters gradients after the backward one; stage 2
     scatters only. Both overlap with the layer's compute, `forward` and `backward` seconds.
     """
-    plans, links, job = setting.plans, setting.machine.links, setting.job
+    return _sharded(setting, setting.job.model.layer_parameters, forward, backward, again=True)
+
+
+def _sharded_tables(
+    setting: Setting, before: tuple[Pass, Pass], after: tuple[Pass, Pass]
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Return the same for the embedding and for the output matrix: gathered once."""
+    model = setting.job.model
+    first = _sharded(setting, model.embedding_parameters, before[0].seconds, before[1].seconds, again=False)
+    last = _sharded(setting, model.head_parameters, after[0].seconds, after[1].seconds, again=False)
+    return first, last
+
+
+def _sharded(
+    setting: Setting, parameters: float, forward: Array, backward: Array, *, again: bool
+) -> tuple[Array, Array]:
+    """Return the exposed seconds of gathering sharded parameters, and of scattering their gradients.
+
+    `forward` and `backward` may hide them; `again` is whether they are gathered for both passes.
+    """
+    plans, links = setting.plans, setting.machine.links
     if np.all(np.less(plans.zero, 2)):
         return 0.0, 0.0
-    weights = job.model.layer_parameters / plans.tp
-    degrees = setting.layout["shard"]
-    gather = transport.all_gather_seconds(links, degrees, WORD * weights)
+    weights, degrees = parameters / plans.tp, setting.layout["shard"]
+    three, two = np.greater_equal(plans.zero, 3), np.greater_equal(plans.zero, 2)
+    gather = np.where(three, transport.all_gather_seconds(links, degrees, WORD * weights), 0.0)
     scatter = transport.reduce_scatter_seconds(links, degrees, setting.gradient * weights)
-    three = np.greater_equal(plans.zero, 3)
     share = setting.practice.overlap_data if setting.software.overlap_data else 0.0
     contention = setting.practice.contention
-    before = exposed(np.where(three, gather, 0.0), forward, share, contention)
-    after = exposed(np.where(three, gather, 0.0) + scatter, backward, share, contention)
-    two = np.greater_equal(plans.zero, 2)
+    before = exposed(gather, forward, share, contention)
+    after = exposed((gather if again else 0.0) + scatter, backward, share, contention)
     return np.where(two, before, 0.0), np.where(two, after, 0.0)
 
 
@@ -266,7 +291,9 @@ def _reduction(setting: Setting, forward: Pass, backward: Pass) -> Array:
     share = setting.practice.overlap_data if setting.software.overlap_data else 0.0
     layers = job.model.layers / plans.pp
     contention = setting.practice.contention
-    return exposed(summing, layers * backward.seconds, share, contention) + exposed(
+    # From stage 2 on the backward passes hide their own scattering already.
+    hiding = np.where(stage < 2, layers * backward.seconds, 0.0)
+    return exposed(summing, hiding, share, contention) + exposed(
         gathering, layers * forward.seconds, share, contention
     )
 
@@ -276,9 +303,11 @@ def stage_parameters(job: Job, plans: Plans) -> Array:
     model = job.model
     first, middle, last = stage_layers(model.layers, plans.pp, plans.interleave)
     one = model.layer_parameters
-    head_parameters = model.head_parameters + (model.embedding_parameters if model.tied else 0)
+    # A tied output matrix stands on both ends of a pipeline.
+    head_parameters = model.head_parameters + (model.vocab * model.table_width if model.tied else 0)
     ends = np.maximum(first * one + model.embedding_parameters, last * one + head_parameters)
-    fullest = np.where(plans.pp > 1, np.maximum(ends, middle * one), model.parameters)
+    several = np.where(plans.pp > 2, np.maximum(ends, middle * one), ends)
+    fullest = np.where(plans.pp > 1, several, model.parameters)
     return fullest / plans.tp
 
 

@@ -196,7 +196,8 @@ def _stage(setting: Setting, one: _Common, name: str, allowance: Allowance) -> d
     single, last = np.equal(plans.pp, 1), _is_last(setting, name)
     first = single | (name == "first")
     # Where the stages with the embedding and the output matrix differ, each has a tied one.
-    head = model.head_parameters + np.where(single | (not model.tied), 0, model.embedding_parameters)
+    table = model.vocab * model.table_width
+    head = model.head_parameters + np.where(single | (not model.tied), 0, table)
     ends = np.where(first, model.embedding_parameters, 0) + np.where(last, head, 0)
     parameters = (_layers(setting, name) * model.layer_parameters + ends) / plans.tp
     loss = np.where(last, one.loss, 0.0)

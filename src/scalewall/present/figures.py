@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from scalewall.present.tables import WIDTH
 from scalewall.study import closed_form
 from scalewall.study.limits import Curve, Limits
 from scalewall.study.points import Point
+from scalewall.study.uncertainty import Spread
 from scalewall.units import YEAR, show
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -44,6 +46,8 @@ def limits_figure(answer: Limits) -> Any:
     alone = len(answer.curves) == 1
     for i, curve in enumerate(answer.curves):
         colour = PALETTE[i % len(PALETTE)]
+        if curve.spread is not None:
+            _add_spread(figure, curve.spread, colour, places=(i, len(answer.curves)))
         _add_utilisation(figure, curve, colour, round_=i // len(PALETTE))
         _add_limits(figure, curve, colour, labelled=alone)
         _add_degrees(figure, curve, colour, alone)
@@ -63,26 +67,38 @@ def limits_figure(answer: Limits) -> Any:
         row=1,
         col=1,
     )
+    _set_axes(figure, answer)
+    title: dict[str, Any] = {"text": _title(answer), "x": 0.02, "xanchor": "left"}
+    if answer.draws is not None:  # a line more
+        title |= {"y": 0.97, "yanchor": "top"}
+    figure.update_layout(
+        title=title,
+        template="simple_white",
+        width=1000,
+        height=820,
+        hoverlabel={"align": "left", "font": {"size": 12}},
+        legend={"orientation": "v", "x": 1.01, "y": 1.0, "tracegroupgap": 12},
+        margin={"l": 70, "r": 215, "t": 90 if answer.draws is None else 130, "b": 60},
+        font={"family": "Helvetica, Arial, DejaVu Sans, sans-serif", "size": 14},
+    )
+    return figure
+
+
+def _set_axes(figure: Any, answer: Limits) -> None:
     top = max(curve.sustained_mfu for curve in answer.curves)
     figure.update_xaxes(type="log", exponentformat="power", dtick=1, showgrid=True, gridcolor="#e5e5e5")
     figure.update_xaxes(title_text="training compute (FLOP)", row=2, col=1)
     figure.update_yaxes(
         title_text="MFU", tickformat=".0%", range=[0, 1.12 * top], row=1, col=1, gridcolor="#e5e5e5"
     )
+    if answer.draws is not None:  # below zero there is room for bars, one a device and limit
+        least = -0.035 * (2 * len(answer.curves) + 1)
+        figure.update_yaxes(
+            range=[least, 1.12 * top], tickvals=[0, 0.2, 0.4, 0.6, 0.8, 1], zeroline=True, row=1, col=1
+        )
     figure.update_yaxes(
         title_text="degree", type="log", dtick=1, exponentformat="power", row=2, col=1, gridcolor="#e5e5e5"
     )
-    figure.update_layout(
-        title={"text": _title(answer), "x": 0.02, "xanchor": "left"},
-        template="simple_white",
-        width=1000,
-        height=820,
-        hoverlabel={"align": "left", "font": {"size": 12}},
-        legend={"orientation": "v", "x": 1.01, "y": 1.0, "tracegroupgap": 12},
-        margin={"l": 70, "r": 215, "t": 90, "b": 60},
-        font={"family": "Helvetica, Arial, DejaVu Sans, sans-serif", "size": 14},
-    )
-    return figure
 
 
 def _title(answer: Limits) -> str:
@@ -91,7 +107,12 @@ def _title(answer: Limits) -> str:
     laws = f"batch {s.scaling.batch.text}, depth {s.scaling.depth.text}, {s.scaling.sparsity.text} sparsity"
     if s.scaling.sparsity.text == "dense":
         laws = f"dense models, batch {s.scaling.batch.text}, depth {s.scaling.depth.text}"
-    return f"{what}<br><sup>{laws}{', ' + s.preset if s.preset else ''}</sup>"
+    laws += f", {s.preset}" if s.preset else ""
+    if answer.draws is not None:
+        names = [name for name in s.uncertain if name != "correlation"]
+        few = ", ".join(names) if len(names) <= 5 else f"{len(names)} inputs"
+        laws += f"<br>band and bars: {WIDTH} of {answer.draws.samples} draws of {few}"
+    return f"{what}<br><sup>{laws}</sup>"
 
 
 def _add_utilisation(figure: Any, curve: Curve, colour: str, round_: int) -> None:
@@ -112,6 +133,77 @@ def _add_utilisation(figure: Any, curve: Curve, colour: str, round_: int) -> Non
         row=1,
         col=1,
     )
+
+
+def shade(colour: str, share: float = 0.2) -> str:
+    """Return a colour of `PALETTE` as a veil of it."""
+    return f"rgba({','.join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))},{share:g})"
+
+
+def band_trace(spread: Spread, colour: str) -> Any:
+    """Return the band of MFU between the outer quantiles of a spread."""
+    import plotly.graph_objects as go
+
+    low, _, high = spread.band().tolist()
+    x = list(spread.computes)
+    return go.Scatter(
+        x=x + x[::-1],
+        y=high + low[::-1],
+        mode="lines",
+        fill="toself",
+        fillcolor=shade(colour),
+        line={"width": 0},
+        hoverinfo="skip",
+        name=f"{spread.cluster.name}, {WIDTH}",
+        legendgroup=spread.cluster.name,
+    )
+
+
+def _add_spread(figure: Any, spread: Spread, colour: str, places: tuple[int, int]) -> None:
+    """Draw the band of MFU, its median, and the intervals of knee and wall as bars below the axis' zero.
+
+    `places` is which of how many devices this is, so that bars do not lie on each other.
+    """
+    import plotly.graph_objects as go
+
+    name = spread.cluster.name
+    figure.add_trace(band_trace(spread, colour), row=1, col=1)
+    figure.add_trace(
+        go.Scatter(
+            x=list(spread.computes),
+            y=spread.band()[1].tolist(),
+            mode="lines",
+            line={"color": colour, "width": 1.5, "dash": "dot"},
+            name=f"{name}, median",
+            legendgroup=name,
+            hovertemplate="median: MFU %{y:.1%} at %{x:.3g} FLOP<extra></extra>",
+        ),
+        row=1,
+        col=1,
+    )
+    for kind, symbol in (("knee", "circle-open"), ("wall", "x")):
+        low, middle, high = spread.interval(f"{kind}_flop")
+        height = -0.03 - 0.035 * (2 * places[0] + (kind == "wall"))
+        figure.add_trace(
+            go.Scatter(
+                x=[low, middle, high],
+                y=[height] * 3,
+                mode="lines+markers",
+                line={"color": colour, "width": 2},
+                marker={
+                    "symbol": ["line-ns", symbol, "line-ns"],
+                    "size": 9,
+                    "color": colour,
+                    "line": {"width": 2, "color": colour},
+                },
+                showlegend=False,
+                legendgroup=name,
+                hovertemplate=f"{name}, {kind}: median {power(middle)}, {WIDTH} "
+                f"{power(low)} to {power(high)}<extra></extra>",
+            ),
+            row=1,
+            col=1,
+        )
 
 
 def _add_limits(figure: Any, curve: Curve, colour: str, labelled: bool) -> None:

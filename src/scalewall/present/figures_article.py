@@ -3,28 +3,61 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
+from scalewall.errors import InputError
 from scalewall.present.drawn import SYMBOLS, Drawn, Row, finish
 from scalewall.present.figures import PALETTE, power
 from scalewall.present.figures_forecast import over_time
 from scalewall.study import ways
+from scalewall.study.citations import Answered
 from scalewall.study.forecast import forecast_from
-from scalewall.study.limits import Curve, limits
-from scalewall.study.scenario import PAPER_PRESET, scenario
+from scalewall.study.limits import Curve, Limits, limits
+from scalewall.study.scenario import PAPER_PRESET, Scenario, scenario
+from scalewall.units import YEAR, show
 
 OVER_TIME_HARDWARE = ("v100", "a100-80gb-sxm", "h100-sxm", "b200")
 PAPER_HARDWARE = ("v100", "a100-40gb-sxm", "h100-sxm")
 
 
-def article_figures(tell: Callable[[int, int, str], None] | None = None) -> Iterator[Drawn]:
+_THEIR_OWN = {"hardware", "preset", "points", "objective", "from_flop", "to_flop", "uncertain"} | {
+    "sparse",
+    "sparsity_law",
+}
+
+
+def scenarios(words: Mapping[str, Any] | None = None) -> tuple[Scenario, Scenario, Scenario]:
+    """Return what the figures ask: of the catalogue's devices, and of the paper's, dense and sparse.
+
+    `words` are those of `study.scenario` that say how runs scale, on whatever hardware.
+
+    Raises
+    ------
+    InputErrors
+        All that is wrong with them.
+    """
+    said = dict(words or {})
+    for name in sorted(_THEIR_OWN & set(said)):
+        raise InputError(name, "left out, since the figures have their own", said[name])
+    papers = {**said, "hardware": PAPER_HARDWARE, "preset": PAPER_PRESET}
+    return (
+        scenario(**{**said, "hardware": OVER_TIME_HARDWARE, "points": 9}),
+        scenario(**papers),
+        scenario(**{**papers, "sparse": True}),
+    )
+
+
+def article_figures(
+    tell: Callable[[int, int, str], None] | None = None, words: Mapping[str, Any] | None = None
+) -> Iterator[Drawn]:
     """Yield the article's figures as they are made; `tell` is called as parts of them are done.
 
-    The first takes the catalogue's devices and the exact search; the second the paper's devices, grid
-    and space (preset ``epoch-2024``); the third the paper's devices and the exact search.
+    `words` are as in `scenarios`. The first takes the catalogue's devices and the exact search; the
+    second the paper's devices, grid and space (preset ``epoch-2024``); the third the paper's devices and
+    the exact search.
     """
     total = len(OVER_TIME_HARDWARE) + 2 * len(PAPER_HARDWARE) + len(ways.WAYS)
     done = 0
@@ -35,32 +68,34 @@ def article_figures(tell: Callable[[int, int, str], None] | None = None) -> Iter
             tell(done, total, what)
         done += 1
 
-    parts: list[Any] = []
-    for name in OVER_TIME_HARDWARE:
+    over, *papers = scenarios(words)
+    parts: list[Limits] = []
+    for name in over.hardware:
         next_part(f"{name}: limits")
-        parts.append(limits(scenario(hardware=name, points=9)))
-    together = attrs.evolve(
-        parts[0],
-        scenario=scenario(hardware=OVER_TIME_HARDWARE, points=9),
-        curves=tuple(part.curves[0] for part in parts),
-    )
-    yield over_time(forecast_from(together))
+        parts.append(limits(attrs.evolve(over, hardware=(name,))))
+    answer = Limits(scenario=over, curves=tuple(part.curves[0] for part in parts))
+    yield _citable(over_time(forecast_from(answer)), over, "figures", "models")
     curves: list[tuple[Curve, bool]] = []
-    for sparse in (False, True):
-        for name in PAPER_HARDWARE:
+    for sparse, asked in zip((False, True), papers, strict=True):
+        for name in asked.hardware:
             next_part(f"{name}, {_kind(sparse)}: curve")
-            asked = scenario(hardware=name, preset=PAPER_PRESET, sparse=sparse)
-            curves.append((limits(asked).curves[0], sparse))
-    yield utilisation(curves)
-    yield moved_limits(ways.find_all(next_part))
+            curves.append((limits(attrs.evolve(asked, hardware=(name,))).curves[0], sparse))
+    yield _citable(utilisation(curves, papers[0].duration), papers[0], "figures")
+    yield _citable(moved_limits(ways.find_all(next_part, words)), papers[0], "figures")
     if tell is not None:
         tell(total, total, "done")
+
+
+def _citable(drawn: Drawn, asked: Scenario, *kinds: str) -> Drawn:
+    """Return a figure whose files say what they answer, so that they can be cited."""
+    answered = Answered(command="figures", scenarios=(asked,), kinds=kinds)
+    return attrs.evolve(drawn, about={**answered.as_documents(), **drawn.about})
 
 
 # Utilisation -----------------------------------------------------------------------------------------
 
 
-def utilisation(curves: Sequence[tuple[Curve, bool]]) -> Drawn:
+def utilisation(curves: Sequence[tuple[Curve, bool]], duration: float = 0.25 * YEAR) -> Drawn:
     """Return MFU against training compute by device, dense and sparse (each curve comes with which it is)."""
     rows: list[Row] = []
     for curve, sparse in curves:
@@ -76,13 +111,13 @@ def utilisation(curves: Sequence[tuple[Curve, bool]]) -> Drawn:
     return Drawn(
         name="utilisation",
         title=title,
-        figure=_utilisation_figure(rows, title),
+        figure=_utilisation_figure(rows, title, show(duration, "s")),
         rows=rows,
-        about={"credit": "Computed by scalewall", "preset": PAPER_PRESET},
+        about={"credit": "Computed by scalewall", "preset": PAPER_PRESET, "duration": duration},
     )
 
 
-def _utilisation_figure(rows: Sequence[Row], title: str) -> Any:
+def _utilisation_figure(rows: Sequence[Row], title: str, longest: str) -> Any:
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -120,7 +155,7 @@ def _utilisation_figure(rows: Sequence[Row], title: str) -> Any:
                 cliponaxis=False,
                 marker={"symbol": mark, "size": 15, "color": colour, "line": {"width": 2.5, "color": colour}},
             )
-    what = "runs of at most three months on the paper's grid of models; ring: knee, cross: wall"
+    what = f"runs of at most {longest} on the paper's grid of models; ring: knee, cross: wall"
     finish(figure, title, what, f"Computed by scalewall, preset {PAPER_PRESET}.", 640, {"r": 250})
     figure.update_xaxes(
         title_text="training compute (FLOP)",

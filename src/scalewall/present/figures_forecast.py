@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scalewall.present.drawn import MARGIN, Drawn, Row, finish
-from scalewall.present.figures import PALETTE, power
+from scalewall.present.figures import PALETTE, power, shade
+from scalewall.present.tables import WIDTH
 from scalewall.study import forecast as forecasts
 from scalewall.study.notable import CREDIT
+from scalewall.study.uncertainty import SHARES
 from scalewall.units import show
 
 _LABEL_GAP = 17.0  # pixels between the labels of lines
+_ENDS = [f"{share:.0%}" for share in SHARES]
 _SAME = 0.02  # powers of ten within which limits are drawn as one line
 
 
@@ -71,7 +74,17 @@ def over_time_rows(answer: forecasts.Forecast) -> list[Row]:
         if meeting.training_flop is not None:
             met = None if meeting.year is None else forecasts.day_of(meeting.year)
             rows.append(_time_row(meeting.kind, met, meeting.training_flop, hardware=meeting.hardware))
+            rows += _spread_rows(meeting)
     return rows
+
+
+def _spread_rows(meeting: forecasts.Meeting) -> Iterator[Row]:
+    """Yield the ends of a meeting's intervals where inputs are uncertain: of its limit, and of its date."""
+    if meeting.flop_spread is None or meeting.year_spread is None:
+        return
+    for end, flop, year in zip(_ENDS, meeting.flop_spread, meeting.year_spread, strict=True):
+        day = forecasts.day_of(year)
+        yield _time_row(f"{meeting.kind}, {end}", day, flop, hardware=meeting.hardware)
 
 
 def _time_row(series: str, day: datetime.date | None, flop: float, **more: str) -> Row:
@@ -83,6 +96,7 @@ def _time_row(series: str, day: datetime.date | None, flop: float, **more: str) 
 def _last_year(answer: forecasts.Forecast, now: float) -> float:
     """Return where the figure ends: past the last meeting, but not too far off."""
     years = [m.year for m in answer.meetings if m.year is not None]
+    years += [m.year_spread[-1] for m in answer.meetings if m.year_spread is not None]
     return min(max([now + 2.0, *(year + 1.5 for year in years)]), now + 20.0)
 
 
@@ -92,11 +106,13 @@ def _over_time_figure(rows: Sequence[Row], answer: forecasts.Forecast, title: st
     figure = go.Figure()
     _add_band(figure, rows)
     _add_models(figure, rows, answer)
-    top = max(row["training_flop"] for row in rows if row["series"] in {"knee", "wall", "projection"})
+    limits = {*("knee", "wall", "projection"), f"wall, {_ENDS[-1]}"}
+    top = max(row["training_flop"] for row in rows if row["series"] in limits)
     least = min(row["training_flop"] for row in rows)
     low, high = math.floor(math.log10(least)), math.ceil(math.log10(top) + 0.2)
     height = 740
     plot = height - MARGIN["t"] - MARGIN["b"]
+    _add_intervals(figure, rows)
     _add_limit_lines(figure, rows, plot / (high - low))
     what = f"runs of at most {show(answer.limits.scenario.duration, 's')}; as of {answer.today.isoformat()}"
     finish(figure, title, what, f"{credit(answer)}. Trend and limits: scalewall.", height, {"r": 285})
@@ -198,6 +214,41 @@ def _add_limit_lines(figure: Any, rows: Sequence[Row], decade: float) -> None:
             marker={"symbol": symbol, "size": 10, "color": colour, "line": {"width": 2, "color": colour}},
             hovertemplate=f"{whose}<br>{kind} {flop:.3g} FLOP<br>%{{x}}<extra></extra>",
         )
+
+
+def _add_intervals(figure: Any, rows: Sequence[Row]) -> None:
+    """Draw where inputs are uncertain how far each limit and its date reach: as a bar up and one across.
+
+    Where a single device is shown, bands of its limits lie across the figure besides.
+    """
+    devices = list(dict.fromkeys(row["hardware"] for row in rows if row["series"] in {"knee", "wall"}))
+    named = False
+    for i, name in enumerate(devices):
+        colour = PALETTE[i % len(PALETTE)]
+        for kind in ("knee", "wall"):
+            low, middle, high = (
+                next((r for r in rows if (r["series"], r["hardware"]) == (f"{kind}, {end}", name)), None)
+                for end in _ENDS
+            )
+            if low is None or middle is None or high is None:
+                continue
+            if len(devices) == 1:
+                ends = {"y0": low["training_flop"], "y1": high["training_flop"]}
+                figure.add_hrect(**ends, fillcolor=shade(colour, 0.14), line_width=0, layer="below")
+            across = [row["date"] for row in (low, middle, high)], [middle["training_flop"]] * 3
+            upward = [middle["date"]] * 3, [row["training_flop"] for row in (low, middle, high)]
+            for x, y in (across, upward):
+                figure.add_scatter(
+                    x=x,
+                    y=y,
+                    mode="lines",
+                    line={"color": colour, "width": 4},
+                    opacity=0.5,
+                    name=f"{WIDTH}, through the medians",
+                    showlegend=not named,
+                    hovertemplate=f"{name}, {kind}, {WIDTH}<br>%{{x}}<br>%{{y:.2e}} FLOP<extra></extra>",
+                )
+                named = True
 
 
 def _together(found: Sequence[Row]) -> list[list[Row]]:

@@ -52,7 +52,8 @@ def _title(answer: Sensitivities) -> str:
     )
     return (
         "What the limits depend on: per cent more for one per cent more of an input"
-        f"<br><sup>{knees}; differences of {step:.0%}, each side searched anew</sup>"
+        f"<br><sup>{knees}; differences of {step:.0%}, each side searched anew; "
+        "triangles: upward and downward, where a side stands apart</sup>"
     )
 
 

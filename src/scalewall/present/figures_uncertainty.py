@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalewall.present.figures import PALETTE, power
-from scalewall.study.uncertainty import SHARES, Answer, Spread
-
-_WIDTH = f"{SHARES[0]:.0%} to {SHARES[-1]:.0%}"
+from scalewall.present.figures import PALETTE, band_trace, power
+from scalewall.present.tables import WIDTH
+from scalewall.study.uncertainty import Answer, Spread
 
 
 def uncertainty_figure(answer: Answer) -> Any:
@@ -31,7 +30,7 @@ def uncertainty_figure(answer: Answer) -> Any:
     figure.update_yaxes(title_text="MFU", tickformat=".0%", rangemode="tozero", row=1, col=1, **grid)
     figure.update_yaxes(type="category", row=2, col=1)
     draws = len(answer.spreads[0].outcomes)
-    title = f"How sure the limits are<br><sup>median and {_WIDTH} of {draws} draws, seed {answer.seed}</sup>"
+    title = f"How sure the limits are<br><sup>median and {WIDTH} of {draws} draws, seed {answer.seed}</sup>"
     figure.update_layout(
         title={"text": title, "x": 0.02, "xanchor": "left"},
         template="simple_white",
@@ -47,24 +46,8 @@ def uncertainty_figure(answer: Answer) -> Any:
 def _add_band(figure: Any, spread: Spread, colour: str) -> None:
     import plotly.graph_objects as go
 
-    low, middle, high = spread.band().tolist()
-    x, name = list(spread.computes), spread.cluster.name
-    shade = f"rgba({','.join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))},0.2)"
-    figure.add_trace(
-        go.Scatter(
-            x=x + x[::-1],
-            y=high + low[::-1],
-            mode="lines",
-            fill="toself",
-            fillcolor=shade,
-            line={"width": 0},
-            hoverinfo="skip",
-            name=f"{name}, {_WIDTH}",
-            legendgroup=name,
-        ),
-        row=1,
-        col=1,
-    )
+    middle, x, name = spread.band()[1].tolist(), list(spread.computes), spread.cluster.name
+    figure.add_trace(band_trace(spread, colour), row=1, col=1)
     for values, dash, word in (
         (middle, "solid", "median"),
         (list(spread.baseline.mfu), "dot", "baseline"),

@@ -87,7 +87,37 @@ def about(answer: Limits) -> dict[str, Any]:
         {key: value for key, value in records.of_curve(curve).items() if key != "points"}
         for curve in answer.curves
     ]
-    return {"version": version("scalewall"), "scenario": answer.scenario.as_dict(), "limits": limits}
+    drawn = records.of_draws(answer)
+    return {"version": version("scalewall"), "scenario": answer.scenario.as_dict(), **drawn, "limits": limits}
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Return the document in a file that scalewall wrote: of ``--json``, or inside Parquet or CSV.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    must = "a file that scalewall wrote: .json, .parquet or .csv"
+    try:
+        if path.suffix == ".parquet":
+            import polars as pl
+
+            text = pl.read_parquet_metadata(path).get("scalewall", "")
+        elif path.suffix == ".csv":
+            with path.open(encoding="utf-8") as file:
+                text = file.readline().removeprefix("#")
+        else:
+            text = path.read_text(encoding="utf-8")
+        document = json.loads(text)
+    except OSError as error:
+        raise InputError("file", must, str(path), f"{error.strerror or error}.") from None
+    except Exception:  # what polars raises for a file that is not Parquet has no common name
+        raise InputError("file", must, str(path)) from None
+    if not isinstance(document, dict):
+        raise InputError("file", must, str(path))
+    return document
 
 
 def write_figure(figure: Any, path: Path) -> None:

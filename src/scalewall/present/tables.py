@@ -15,7 +15,11 @@ from scalewall.hardware.cluster import Cluster
 from scalewall.study.closed_form import Wall
 from scalewall.study.limits import Curve, Limits
 from scalewall.study.points import Point
+from scalewall.study.uncertainty import SHARES, Draws, Spread
 from scalewall.units import YEAR, show
+
+WIDTH = f"{SHARES[0]:.0%} to {SHARES[-1]:.0%}"
+"""The interval that is given of what is uncertain, in words."""
 
 
 def show_table(console: Console, table: Table) -> None:
@@ -40,25 +44,32 @@ def show_limits(console: Console, answer: Limits, explain: bool = False) -> None
 
 def limits_table(curve: Curve) -> Table:
     """Return a curve as a table, one row a training compute."""
-    table = points_table(curve.points, curve.threshold_mfu)
+    table = points_table(curve.points, curve.threshold_mfu, curve.spread)
     table.title, table.title_justify = Text(f"{curve.hardware}: {curve.cluster.title}"), "left"
     return table
 
 
-def points_table(points: Sequence[Point], threshold_mfu: float = 0.0) -> Table:
-    """Return points as a table, one row each; those far below the threshold are dim."""
+def points_table(points: Sequence[Point], threshold_mfu: float = 0.0, spread: Spread | None = None) -> Table:
+    """Return points as a table, one row each; those far below the threshold are dim.
+
+    With a `spread` at the points' computes, the median and the interval of MFU stand beside it.
+    """
     table = Table(box=None, pad_edge=False)
-    columns = ["FLOP", "MFU", "devices", "months", "dp", "tp", "pp"]
+    columns = ["FLOP", "MFU"]
+    columns += ["median", WIDTH] if spread is not None else []
+    columns += ["devices", "months", "dp", "tp", "pp"]
     sparse = any(p.strategy.ep > 1 for p in points)
     columns += ["ep"] if sparse else []
     columns += ["micro-batches", "chunks", "schedule", "binds"]
     for name in columns:
         table.add_column(name, justify="left" if name in {"schedule", "binds"} else "right", no_wrap=True)
-    for point in points:
+    bands = spread.band().T.tolist() if spread is not None else [None] * len(points)
+    for point, band in zip(points, bands, strict=True):
         s = point.strategy
         cells = [
             f"{point.training_flop:.2e}",
             f"{point.mfu:.1%}",
+            *([f"{band[1]:.1%}", f"{band[0]:.1%} to {band[2]:.1%}"] if band is not None else []),
             count(s.devices),
             f"{point.duration_s / (YEAR / 12):.2f}",
             str(s.dp),
@@ -116,6 +127,8 @@ def summary(curve: Curve, answer: Limits) -> Iterator[str]:
     else:
         yield (f"Knee: {curve.knee_flop:.3g} FLOP. From there MFU is below {at}; {curve.knee_binding} binds.")
     yield f"Wall: {curve.wall_flop:.3g} FLOP. No larger run ends within {time}; {curve.wall_binding} binds."
+    if curve.spread is not None and answer.draws is not None:
+        yield from _sure(curve.spread, answer.draws)
     if scenario.to_flop is not None and scenario.to_flop > curve.wall_flop:
         yield f"The curve ends at the wall, before the {scenario.to_flop:.3g} FLOP asked for."
     if scenario.how.precision not in {"bf16", "fp16"} and scenario.how.word == 2.0:
@@ -123,6 +136,29 @@ def summary(curve: Curve, answer: Limits) -> Iterator[str]:
     if curve.derived:
         yield f"Derived, not stated by a source: {', '.join(curve.derived)}."
         yield f"  ('scalewall hardware {curve.hardware}' says how.)"
+
+
+def _sure(spread: Spread, draws: Draws) -> Iterator[str]:
+    """Yield how sure the limits are, where inputs are uncertain."""
+    names = ", ".join(some.name for some in spread.uncertainty.inputs)
+    yield f"With {names} uncertain, {draws.samples} quasi-random draws, seed {draws.seed}:"
+    for limit in ("knee", "wall"):
+        low, middle, high = spread.interval(f"{limit}_flop")
+        yield f"  {limit}: median {middle:.3g} FLOP, {WIDTH} from {low:.3g} to {high:.3g}."
+    if said := doubts(spread):
+        yield f" {said}"
+
+
+def doubts(spread: Spread) -> str:
+    """Return in how many draws a number stands for what is not there."""
+    said = ""
+    if spread.late:
+        said += (
+            f" In {spread.late} of them the largest of these runs does not end in time: its MFU counts as 0."
+        )
+    if spread.without_knee:
+        said += f" In {spread.without_knee} of them there is no knee before the wall, which stands for it."
+    return said
 
 
 def explanation(curve: Curve, objective: str = "mfu") -> RenderableType:

@@ -57,8 +57,10 @@ def _number(value: float) -> str:
     return f"{float(coefficient):g}e{int(exponent)}"
 
 
-def show_citations(console: Console, found: Sequence[Citation]) -> None:
-    """Print every source in a line, and below it what of the answer rests on it."""
+def show_citations(console: Console, found: Sequence[Citation], whose: str = "") -> None:
+    """Print `whose` sources they are, then each in a line, and below it what of the answer rests on it."""
+    if whose:
+        console.print(Text(f"Sources of {whose}\n"))
     for citation in found:
         console.print(Text(citation.text, style="bold" if citation.bibtex else ""))
         for what in citation.used_for:

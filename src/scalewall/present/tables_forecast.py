@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from scalewall.present.tables import WIDTH, show_table
 from scalewall.study.forecast import Forecast, Meeting, day_of
 from scalewall.study.notable import CREDIT
 from scalewall.units import show
@@ -20,7 +21,7 @@ def show_forecast(console: Console, answer: Forecast) -> None:
     for line in _trend(answer):
         console.print(Text(line))
     console.print()
-    console.print(meetings_table(answer))
+    show_table(console, meetings_table(answer))
     for line in _notes(answer):
         console.print(Text(line))
 
@@ -33,14 +34,23 @@ def meetings_table(answer: Forecast) -> Table:
     with_interval = answer.growth_interval is not None
     if with_interval:
         table.add_column("for the interval of growth", no_wrap=True)
+    uncertain = answer.limits.draws is not None
+    if uncertain:
+        for name in (f"FLOP, {WIDTH}", "median date", f"date, {WIDTH}"):
+            table.add_column(name, no_wrap=True)
     for m in answer.meetings:
         if m.training_flop is None or m.year is None:
-            table.add_row(escape(m.hardware), m.kind, "", "none before the wall")
+            nothing = [""] * (2 + with_interval)
+            cells = [escape(m.hardware), m.kind, "", "none before the wall", *nothing]
+            table.add_row(*cells, *(["", "", ""] if uncertain else []))
             continue
         cells = [escape(m.hardware), m.kind, m.binding or "", f"{m.training_flop:.2e}"]
         cells += [f"× {m.training_flop / answer.flop_today:.3g}", _when(m)]
         if m.interval is not None:
             cells.append(f"{_day(m.interval[0])} to {_day(m.interval[1])}")
+        if m.flop_spread is not None and m.year_spread is not None:
+            (low, _, high), (first, middle, last) = m.flop_spread, m.year_spread
+            cells += [f"{low:.2e} to {high:.2e}", _day(middle), f"{_day(first)} to {_day(last)}"]
         table.add_row(*cells, style="dim" if m.passed else None)
     return table
 
@@ -74,6 +84,18 @@ def _trend(answer: Forecast) -> Iterator[str]:
 
 
 def _notes(answer: Forecast) -> Iterator[str]:
+    if (draws := answer.limits.draws) is not None:
+        names = dict.fromkeys(
+            some.name
+            for curve in answer.limits.curves
+            if curve.spread is not None
+            for some in curve.spread.uncertainty.inputs
+        )
+        also = " and the trend's growth" if answer.growth_interval is not None else ""
+        yield (
+            f"{WIDTH}: of {', '.join(names)}{also}, {draws.samples} quasi-random draws of the limits, "
+            f"seed {draws.seed}."
+        )
     yield f"Limits of runs of at most {show(answer.limits.scenario.duration, 's')}."
     if any(m.passed for m in answer.meetings):
         yield "Passed: the frontier was there before today, by the same line."

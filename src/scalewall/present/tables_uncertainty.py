@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scalewall.present.tables import doubts
 from scalewall.study.uncertainty import SHARES, Answer, Spread
 from scalewall.units import show
 
@@ -76,9 +77,7 @@ def indices_table(spread: Spread) -> Table:
 
 def _note(answer: Answer, spread: Spread) -> str:
     drawn = f"{len(spread.outcomes)} quasi-random draws, seed {answer.seed}."
-    late = sum(min(outcome.mfu) == 0.0 for outcome in spread.outcomes)
-    if late:
-        drawn += f" In {late} of them the largest of these runs does not end in time: its MFU counts as 0."
+    drawn += doubts(spread)
     if spread.indices is not None:
         drawn += (
             f"\nShares of the variance of log10 FLOP, from two samples of {spread.indices.n}, with 90% "

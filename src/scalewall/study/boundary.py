@@ -22,6 +22,7 @@ WALL_PRECISION = 1e-3
 KNEE_PRECISION = 1e-3
 _LEAST_FLOP = 1e12  # no wall is looked for below this
 _WALL_STEP, _NEAR = 2.0, 1.002  # steps of compute in which the wall is looked for, far from it and near
+_COARSE = 1e-2  # precision of a coarse wall
 _MOST_DP = 4  # degrees of data parallelism among which the fastest run is looked for first
 
 
@@ -51,15 +52,39 @@ def find_wall(scenario: Scenario, cluster: Cluster) -> Point:
     return example
 
 
+def coarse_wall(scenario: Scenario, cluster: Cluster, near: float) -> Point:
+    """Return about the largest run that ends in time, looked for from `near` on.
+
+    As `find_wall`, with less precision, and examples are looked for only among the fastest kind of
+    strategy. Where bounds are loose (tiers of very unlike latency), proving that nothing else would do
+    takes minutes. So this is an example that ends in time, at worst a few hundredths below the wall.
+
+    Raises
+    ------
+    NoAnswer
+        If no run ends in time.
+    """
+    hopeful = functools.partial(_hopeful, scenario, cluster)
+    bound = _bracket(hopeful, near, math.inf, _WALL_STEP, _COARSE)
+    fast = functools.partial(_example, scenario, cluster, fastest=True)
+    step = 1.0 + _COARSE / 2.0
+    found = _bracket(fast, bound[0], bound[0] * step, step, _COARSE) if bound else None
+    return found[1] if found else find_wall(scenario, cluster)
+
+
 def _bracket(
-    find: Callable[[float], Found | None], start: float, above: float, step_factor: float
+    find: Callable[[float], Found | None],
+    start: float,
+    above: float,
+    step_factor: float,
+    precision: float = WALL_PRECISION,
 ) -> tuple[float, Found] | None:
-    """Return the largest compute at which `find` finds something, to half of `WALL_PRECISION`, and what.
+    """Return the largest compute at which `find` finds something, to half of `precision`, and what.
 
     Looked for from `start`, up and down in steps that grow, then by halving; nothing is found at `above`.
     """
     below, found, flop = 0.0, None, start
-    while not below or above / below > 1.0 + WALL_PRECISION / 2.0:
+    while not below or above / below > 1.0 + precision / 2.0:
         if flop < _LEAST_FLOP:
             return None
         if (what := find(flop)) is not None:
@@ -80,15 +105,21 @@ def _hopeful(scenario: Scenario, cluster: Cluster, training_flop: float) -> Ques
     return None if asked is None or ruled_out(asked) else asked
 
 
-def _example(scenario: Scenario, cluster: Cluster, training_flop: float) -> Point | None:
-    """Return any run of `training_flop` that ends in time, or None if there is none."""
+def _example(
+    scenario: Scenario, cluster: Cluster, training_flop: float, *, fastest: bool = False
+) -> Point | None:
+    """Return any run of `training_flop` that ends in time, or None if there is none.
+
+    First among the fastest kind of strategy, the most data parallelism and as few micro-batches as
+    there can be, and then, unless only the `fastest` are wanted, among all.
+    """
     asked = question(scenario, cluster, training_flop, tolerance=1.0)
     if asked is None:
         return None
     space = asked.space
     most_dp = tuple(int(p) for p in space.degrees("dp", asked.workload)[-_MOST_DP:])
     one_each = attrs.evolve(space, dp=most_dp or None, microbatches=space.microbatches or 1)
-    for tried in (one_each, space):
+    for tried in (one_each,) if fastest else (one_each, space):
         found = search(attrs.evolve(asked, space=tried))
         if found.best is not None:
             return price_point(scenario, cluster, asked.workload, found.best)

@@ -1,12 +1,19 @@
-"""The sources behind an answer: those of its devices' numbers, its laws, assumptions and formulas."""
+"""The sources behind an answer: those of its devices' numbers, its laws, assumptions and formulas.
+
+Some sources stand behind some kinds of answers alone: ``wall``, ``claims``, ``figures`` are commands,
+``models`` is the table of notable models, ``draws`` the draws of uncertain inputs, ``sobol`` Sobol indices,
+``reduction`` networks whose switches reduce.
+"""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -14,7 +21,7 @@ from scalewall.cost.assumptions import Assumptions
 from scalewall.errors import InputError
 from scalewall.hardware.cluster import Cluster, Source
 from scalewall.schema import read_toml, structure
-from scalewall.study.scenario import Scenario
+from scalewall.study.scenario import Scenario, scenario
 from scalewall.workload.scaling import Scaling
 
 SHIPPED = Path(str(files("scalewall"))) / "data" / "sources.toml"
@@ -28,9 +35,12 @@ _LAWS = {
 }
 """What the named laws rest on; a law of the user's own rests on the user."""
 
+KINDS = ("wall", "claims", "figures", "models", "draws", "sobol", "reduction")
+"""Kinds of answers that some sources stand behind alone."""
+
 _BIBTEX = (
     *("title", "author", "year", "eprint", "archiveprefix", "journal", "volume", "number", "pages"),
-    *("howpublished", "url", "doi", "note"),
+    *("booktitle", "howpublished", "url", "doi", "note"),
 )
 
 
@@ -40,11 +50,18 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _by_kind(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not set(value) <= set(KINDS):
+        raise InputError("when", f"a table of texts by kind of answer: {', '.join(KINDS)}", value)
+    return {str(kind): str(what) for kind, what in value.items()}
+
+
 @attrs.frozen(kw_only=True)
 class Reference:
     """One entry of the literature: BibTeX's fields, how other texts name it, and what it stands behind.
 
-    `searched` is whether it only counts where all strategies are searched.
+    `when` is what it stands behind in answers of some kinds alone; `searched` whether it only counts
+    where all strategies are searched.
     """
 
     key: str
@@ -57,12 +74,14 @@ class Reference:
     volume: str = ""
     number: str = ""
     pages: str = ""
+    booktitle: str = ""
     howpublished: str = ""
     url: str = ""
     doi: str = ""
     note: str = ""
     match: tuple[str, ...] = attrs.field(default=(), metadata={"read": _texts})
     used_for: tuple[str, ...] = attrs.field(default=(), metadata={"read": _texts})
+    when: Mapping[str, str] = attrs.field(factory=dict, metadata={"read": _by_kind})
     searched: bool = False
 
     @property
@@ -80,6 +99,7 @@ class Reference:
         place = self.journal and f"{self.journal} {self.volume}({self.number}), {self.pages}"
         where = [
             place,
+            self.booktitle,
             self.howpublished,
             self.eprint and f"arXiv {self.eprint}",
             self.doi,
@@ -109,32 +129,114 @@ class Citation:
     used_for: tuple[str, ...]
 
 
-def citations(scenario: Scenario) -> tuple[Citation, ...]:
-    """Return the sources behind any answer to `scenario`: literature first, then what only devices name."""
-    known = _references()
-    used: dict[str, list[str]] = {reference.key: [] for reference in known}
+def citations(asked: Scenario | None, *kinds: str) -> tuple[Citation, ...]:
+    """Return the sources behind an answer: literature first, then what only devices name.
+
+    Parameters
+    ----------
+    asked
+        What was asked; None where there is none, as for the closed form of the wall.
+    kinds
+        Of `KINDS`, those that the answer is of; what the scenario itself says of them is added.
+    """
+    if asked is None:
+        return _found(_used_by(kinds))
+    searched = not asked.is_papers
+    known = references()
+    used = _used_by((*kinds, *_kinds_of(asked)))
     for reference in known:
-        if not (reference.searched and scenario.is_papers):
-            used[reference.key] += reference.used_for
-    for keys, what in _choices(scenario):
+        if searched or not reference.searched:
+            used[reference.key] = [*reference.used_for, *used[reference.key]]
+    for keys, what in _choices(asked):
         for key in keys:
             used[key].append(what)
     loose: list[Citation] = []
-    for cluster in scenario.clusters:
+    for cluster in asked.clusters:
         for key, fields in _known_fields(cluster).items():
             used[key].append(f"{cluster.name}: {', '.join(fields)}")
         loose += _loose(cluster)
-    found = [
-        Citation(key=r.key, text=r.text, bibtex=r.bibtex, used_for=tuple(dict.fromkeys(used[r.key])))
-        for r in known
-        if used[r.key]
-    ]
-    return (*found, *loose)
+    return (*_found(used), *loose)
+
+
+@attrs.frozen(kw_only=True)
+class Answered:
+    """An answer as far as its sources go: the command that gave it, what was asked, and its kinds.
+
+    `scenarios` holds all that was asked, in the order of its parts; it is empty where there is no
+    scenario, as for the closed form of the wall. `kinds` are as in `citations`.
+    """
+
+    command: str
+    scenarios: tuple[Scenario, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The sources behind the answer."""
+        return merged(*(citations(asked, *self.kinds) for asked in self.scenarios or (None,)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what an answer's document says of it besides its scenario, as plain values."""
+        return {"command": self.command, "kinds": list(self.kinds)}
+
+    def as_documents(self) -> dict[str, Any]:
+        """Return the same with the scenario, as a document holds it; of several, that of the first part."""
+        asked = {"scenario": self.scenarios[0].as_dict()} if self.scenarios else {}
+        return {"answer": self.as_dict(), **asked}
+
+
+def answered_in(document: Mapping[str, Any]) -> Answered:
+    """Return what a document, of ``--json`` or inside a file, is an answer to.
+
+    Raises
+    ------
+    InputError
+        If it is no answer of scalewall, or what it asks can be asked no more.
+    """
+    about, asked = document.get("answer", {}), document.get("scenario")
+    known = isinstance(about, Mapping) and (bool(about) or isinstance(asked, Mapping))
+    kinds = about.get("kinds", []) if known else None
+    if not isinstance(kinds, list) or not set(map(str, kinds)) <= set(KINDS):
+        raise InputError("answer", "an answer of scalewall", sorted(document)[:5])
+    scenarios = (scenario(**asked),) if isinstance(asked, Mapping) else ()
+    return Answered(command=str(about.get("command", "limits")), scenarios=scenarios, kinds=tuple(kinds))
+
+
+def merged(*several: tuple[Citation, ...]) -> tuple[Citation, ...]:
+    """Return the sources of several answers, each once, with all that rests on it."""
+    found: dict[tuple[str, str], Citation] = {}
+    for citation in itertools.chain(*several):
+        there = found.setdefault((citation.key, citation.text), citation)
+        used = dict.fromkeys((*there.used_for, *citation.used_for))
+        found[citation.key, citation.text] = attrs.evolve(there, used_for=tuple(used))
+    return tuple(found.values())
 
 
 @functools.cache
-def _references() -> tuple[Reference, ...]:
+def references() -> tuple[Reference, ...]:
+    """Return the literature that ships."""
     return tuple(structure(table, Reference) for table in read_toml(SHIPPED)["sources"])
+
+
+def _used_by(kinds: Iterable[str]) -> dict[str, list[str]]:
+    """Return by key what of an answer of these `kinds` rests on each entry of the literature."""
+    return {r.key: [r.when[kind] for kind in dict.fromkeys(kinds) if kind in r.when] for r in references()}
+
+
+def _kinds_of(scenario: Scenario) -> Iterator[str]:
+    """Yield the kinds of answers that any answer to a scenario is of."""
+    if scenario.uncertain:
+        yield "draws"
+    if any(tier.in_network_reduction for cluster in scenario.clusters for tier in cluster.tiers):
+        yield "reduction"
+
+
+def _found(used: Mapping[str, list[str]]) -> tuple[Citation, ...]:
+    return tuple(
+        Citation(key=r.key, text=r.text, bibtex=r.bibtex, used_for=tuple(dict.fromkeys(used[r.key])))
+        for r in references()
+        if used[r.key]
+    )
 
 
 def _choices(scenario: Scenario) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -153,11 +255,14 @@ def _choices(scenario: Scenario) -> Iterator[tuple[tuple[str, ...], str]]:
             source = a.metadata.get("source", "")
             if source and getattr(owner, a.name) == a.default:
                 yield _matching(source), f"the default of {a.name}"
+    for name, table in scenario.uncertain.items():
+        if isinstance(table, Mapping):
+            yield _matching(str(table.get("source", ""))), f"the distribution of {name}"
 
 
 def _matching(text: str) -> tuple[str, ...]:
     """Return the keys of the literature that a text names."""
-    return tuple(r.key for r in _references() if any(word in text for word in r.match))
+    return tuple(r.key for r in references() if any(word in text for word in r.match))
 
 
 def _known_fields(cluster: Cluster) -> dict[str, list[str]]:

@@ -23,15 +23,17 @@ ARTICLE_DAY = datetime.date(2024, 11, 1)
 """The article appeared in October 2024: models known by then count."""
 
 TRANSFORMER_FLOP, TRANSFORMER_RATE = 3.3e18, 9.5e12
-"""Base model's compute and a P100's sustained fp32 rate, by its paper (arXiv 1706.03762, table 2)."""
+"""Base model's compute and the P100's sustained fp32 rate that it was taken from (arXiv 1706.03762, table 2
+and the note to section 6.1)."""
 LLAMA_FLOP, LLAMA_MFU, LLAMA_GPUS, LLAMA_GPU_HOURS = 3.8e25, 0.41, 16_384, 30.84e6
 """Llama 3.1 405B: compute, MFU and GPUs by arXiv 2407.21783 (table 4), GPU-hours by its model card."""
 LLAMA_FAILURES, LLAMA_DAYS = 419, 54
-"""Unexpected interruptions of that run and the days they were counted in (arXiv 2407.21783)."""
+"""Unexpected interruptions of that run and the days of the count (arXiv 2407.21783, section 3.3.4)."""
 GPT3_BATCH, FALCON_BATCH = 3.2e6, 2048.0 * 2048.0
-"""Tokens a batch: arXiv 2005.14165, table 2.1; arXiv 2311.16867, 2048 sequences of 2048."""
+"""Tokens a batch at its full size, which both runs reached in steps: arXiv 2005.14165, table 2.1; the model
+card of Falcon-180B, 2048 sequences of 2048."""
 FALCON_DEGREES = {"dp": 64, "pp": 8, "tp": 8}
-"""Parallelism of Falcon-180B (arXiv 2311.16867)."""
+"""Parallelism of Falcon-180B, by its model card."""
 _STEPS = 64
 
 
@@ -95,7 +97,10 @@ def llama_gpus_and_months(bench: Bench) -> Finding:
 @figure
 def falcon_gpus(bench: Bench) -> Finding:
     """Product of the published degrees."""
-    return Finding(float(math.prod(FALCON_DEGREES.values())), "64 x 8 x 8; arXiv 2311.16867 has 4,096 A100.")
+    return Finding(
+        float(math.prod(FALCON_DEGREES.values())),
+        "64 x 8 x 8 by its model card; arXiv 2311.16867 has 4,096 A100.",
+    )
 
 
 @figure
@@ -103,7 +108,7 @@ def batches(bench: Bench) -> Finding:
     """Published batches of both models."""
     law = math.exp(PowerLaw.parse(BATCH_LAWS["baseline"]).log({"C": math.log(3.14e23), "S": 0.0}))
     note = (
-        "GPT-3's own paper says 3.2M (arXiv 2005.14165), Falcon's 2048 sequences of 2048 (arXiv 2311.16867). "
+        "GPT-3's own paper says 3.2M (arXiv 2005.14165), Falcon-180B's model card 2048 sequences of 2048. "
         f"The baseline law has {law:.3g} at GPT-3's compute."
     )
     return Finding((GPT3_BATCH, FALCON_BATCH), note)

@@ -21,7 +21,7 @@ from scalewall.hardware.cluster import Cluster
 from scalewall.schema import read_toml, structure
 from scalewall.study import claim_facts, claim_limits
 from scalewall.study.claim_bench import DEVICE, FIGURES, Bench, Finding
-from scalewall.study.scenario import PAPER_PRESET
+from scalewall.study.scenario import PAPER_PRESET, Scenario, scenario
 
 __all__ = ["DEVICE", "VERDICTS", "Checked", "Claim", "claims", "find_device", "read_claims"]
 
@@ -196,6 +196,12 @@ def find_device(name: str) -> Cluster:
         if error.field != "hardware":
             raise
         raise InputError("device", error.must, name, error.hint) from None
+
+
+def asked_of(name: str) -> Scenario:
+    """Return the scenario that claims are checked in where `name` stands in for the H100."""
+    papers = name.endswith(".toml") or name in catalogue.names(PAPER_PRESET)
+    return scenario(hardware=name, preset=PAPER_PRESET if papers else None)
 
 
 def _chosen(known: Sequence[Claim], only: Sequence[str]) -> list[Claim]:

@@ -219,10 +219,12 @@ def _uncertain(name: str, table: Any, known: Mapping[str, Input]) -> Uncertain:
             raise InputError(f"{field}.{kind}", must, kind, nearest(str(kind), allowed))
     if len(kinds) != 1:
         raise InputError(field, f"one distribution of {', '.join(allowed)}", kinds)
+    if not isinstance(table.get("source", ""), str):
+        raise InputError(f"{field}.source", "a text", table["source"])
     kind, given = kinds[0], known[name]
     reader = _samples if kind == "samples" else _parameters
     numbers = reader(kind, table[kind], given, f"{field}.{kind}")
-    return Uncertain(given=given, kind=kind, numbers=numbers, source=str(table.get("source", "")))
+    return Uncertain(given=given, kind=kind, numbers=numbers, source=table.get("source", ""))
 
 
 def _samples(kind: str, values: Any, given: Input, field: str) -> tuple[float, ...]:

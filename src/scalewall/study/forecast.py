@@ -17,12 +17,14 @@ from scalewall.schema import whole
 from scalewall.study.limits import Limits, Progress, limits
 from scalewall.study.notable import SHIPPED, Model, read_models
 from scalewall.study.scenario import Scenario
+from scalewall.study.uncertainty import SHARES, Draws
 from scalewall.units import parse
 
 STARTS = ("trend", "largest")
 CONFIDENCE = 0.95
 _DAYS_A_YEAR = 365.25
 _EPOCH = datetime.date(2000, 1, 1)
+_RATES = 64  # equally likely rates of growth that stand for its distribution
 _LEAST_MODELS = 3  # a line through two points has no scatter, hence no interval
 
 
@@ -64,6 +66,10 @@ class Meeting:
     `year` is decimal, `interval` its range for the range of growth; infinite (of either sign) means
     never, and `interval` is None where growth has no interval. `training_flop` is None where a
     device has no knee before its wall; then so is `year`.
+
+    Where inputs of the limits are uncertain, `flop_spread` has the 5%, 50% and 95% quantiles of the
+    limit, and `year_spread` those of the date: of each draw of the limit under each of many equally
+    likely rates of growth, or under the rate that was given.
     """
 
     hardware: str
@@ -73,6 +79,8 @@ class Meeting:
     year: float | None
     interval: tuple[float, float] | None
     passed: bool
+    flop_spread: tuple[float, float, float] | None = None
+    year_spread: tuple[float, float, float] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -110,7 +118,9 @@ class Forecast:
         return self.start[1] * math.pow(self.growth, self.now - self.start[0])
 
 
-def forecast(scenario: Scenario, progress: Progress | None = None, **words: Any) -> Forecast:
+def forecast(
+    scenario: Scenario, progress: Progress | None = None, draws: Draws | None = None, **words: Any
+) -> Forecast:
     """Return when the frontier of training compute meets the knee and the wall of the scenario's devices.
 
     Parameters
@@ -119,6 +129,8 @@ def forecast(scenario: Scenario, progress: Progress | None = None, **words: Any)
         Devices, and how runs scale.
     progress
         Called as points of the limits are done.
+    draws
+        How inputs are drawn where the scenario says that they are uncertain.
     words
         As `forecast_from` takes them; they are checked before the limits are looked for.
 
@@ -131,7 +143,7 @@ def forecast(scenario: Scenario, progress: Progress | None = None, **words: Any)
     """
     nothing = Limits(scenario=scenario, curves=())
     checked = forecast_from(nothing, **words)
-    found = limits(scenario, progress)
+    found = limits(scenario, progress, draws=draws)
     return attrs.evolve(checked, limits=found, meetings=_meetings(found, checked))
 
 
@@ -271,18 +283,51 @@ def _meetings(answer: Limits, asked: Forecast) -> tuple[Meeting, ...]:
             ends = None
             if flop is not None and asked.growth_interval is not None:
                 ends = sorted(meeting_year(flop, asked.start, rate) for rate in asked.growth_interval)
-            found.append(
-                Meeting(
-                    hardware=curve.hardware,
-                    kind=kind,
-                    training_flop=flop,
-                    binding=binds,
-                    year=year,
-                    interval=(ends[0], ends[1]) if ends else None,
-                    passed=year is not None and year <= asked.now,
-                )
+            some = Meeting(
+                hardware=curve.hardware,
+                kind=kind,
+                training_flop=flop,
+                binding=binds,
+                year=year,
+                interval=(ends[0], ends[1]) if ends else None,
+                passed=year is not None and year <= asked.now,
             )
+            if curve.spread is not None:
+                limits = [getattr(outcome, f"{kind}_flop") for outcome in curve.spread.outcomes]
+                some = attrs.evolve(
+                    some,
+                    flop_spread=curve.spread.interval(f"{kind}_flop"),
+                    year_spread=year_spread(limits, asked.start, _rates(asked)),
+                )
+            found.append(some)
     return tuple(found)
+
+
+def _rates(asked: Forecast) -> list[float]:
+    """Return equally likely rates of growth: quantiles of the trend's, or the one that was given."""
+    if asked.growth_interval is None:
+        return [asked.growth]
+    from scipy import stats
+
+    trend = asked.trend
+    free = len(trend.models) - 2
+    slope, high = math.log10(trend.growth), math.log10(trend.growth_interval[1])
+    shares = (np.arange(_RATES) + 0.5) / _RATES
+    slopes = slope + (high - slope) / student_t(free) * stats.t.ppf(shares, free)
+    return [float(rate) for rate in 10.0**slopes]
+
+
+def year_spread(
+    limits: Sequence[float], start: tuple[float, float], rates: Sequence[float]
+) -> tuple[float, float, float]:
+    """Return the 5%, 50% and 95% quantiles of when a frontier meets a limit.
+
+    Limit and growth are independent: every one of `limits` is met at every one of `rates`.
+    """
+    years = [meeting_year(flop, start, rate) for flop in limits for rate in rates]
+    # One of the years, not a mean of two, of which one can be infinite.
+    low, middle, high = np.quantile(years, SHARES, method="inverted_cdf")
+    return float(low), float(middle), float(high)
 
 
 def meeting_year(flop: float, start: tuple[float, float], growth: float) -> float:

@@ -12,8 +12,10 @@ from scalewall.errors import InputError, NoAnswer
 from scalewall.hardware.cluster import Cluster
 from scalewall.strategy import paper
 from scalewall.study.boundary import find_knee, find_wall
+from scalewall.study.distributions import Uncertainty
 from scalewall.study.points import Point, binding, price_point, question, trace
 from scalewall.study.scenario import Scenario
+from scalewall.study.uncertainty import Draws, Spread, spread_of, uncertain_inputs
 from scalewall.units import show
 from scalewall.workload import grid
 
@@ -37,6 +39,8 @@ class Curve:
         The largest run that any strategy on any number of devices ends in time.
     points
         The curve, by rising compute; only runs that end in time.
+    spread
+        How sure all this is, at the computes of `points`; None where nothing is uncertain.
     """
 
     cluster: Cluster
@@ -44,6 +48,7 @@ class Curve:
     knee: Point | None
     wall: Point
     points: tuple[Point, ...]
+    spread: Spread | None = None
 
     @property
     def hardware(self) -> str:
@@ -89,13 +94,19 @@ class Curve:
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """The answer to a scenario: a curve for each device."""
+    """The answer to a scenario: a curve for each device; `draws` is how its uncertain inputs were drawn."""
 
     scenario: Scenario
     curves: tuple[Curve, ...]
+    draws: Draws | None = None
 
 
-def limits(scenario: Scenario, progress: Progress | None = None, coarse: Limits | None = None) -> Limits:
+def limits(
+    scenario: Scenario,
+    progress: Progress | None = None,
+    coarse: Limits | None = None,
+    draws: Draws | None = None,
+) -> Limits:
     """Return the limits of every device of the scenario.
 
     Parameters
@@ -106,19 +117,44 @@ def limits(scenario: Scenario, progress: Progress | None = None, coarse: Limits 
         Called as points are done.
     coarse
         An answer to the same scenario with other or fewer points: what it has is not searched again.
+    draws
+        How inputs are drawn where the scenario says that they are uncertain.
 
     Raises
     ------
+    InputErrors
+        All that is wrong with the scenario's uncertain inputs.
     NoAnswer
         If nothing is feasible on a device in the range that is asked for.
     """
     tell = progress or (lambda done, total, what: None)
+    uncertain = _uncertain(scenario)
+    drawing = (draws or Draws()) if uncertain else None
     before = coarse.curves if coarse is not None and _same_runs(coarse.scenario, scenario) else ()
     curves = []
-    for cluster in scenario.clusters:
+    for i, cluster in enumerate(scenario.clusters):
+        if scenario.is_papers:
+            curves.append(_paper_curve(scenario, cluster, tell))
+            continue
         known = next((curve for curve in before if curve.cluster == cluster), None)
-        curves.append(limits_of(scenario, cluster, tell, known))
-    return Limits(scenario=scenario, curves=tuple(curves))
+        curve = _curve(scenario, cluster, tell, known)
+        if drawing is not None:
+            at = {point.training_flop: point for point in curve.points}
+            some = spread_of(scenario, cluster, uncertain[i], drawing, at, curve.knee, curve.wall, progress)
+            curve = attrs.evolve(curve, spread=some)
+        curves.append(curve)
+    return Limits(scenario=scenario, curves=tuple(curves), draws=drawing)
+
+
+def _uncertain(scenario: Scenario) -> list[Uncertainty]:
+    """Return the uncertain inputs of each device, if the scenario has any; checked before all else."""
+    if not scenario.uncertain:
+        return []
+    if scenario.is_papers:
+        must = f"left out under {scenario.preset}, whose grid moves with the inputs"
+        hint = "'scalewall uncertainty' searches its devices over the whole space."
+        raise InputError("uncertain", must, dict(scenario.uncertain), hint)
+    return uncertain_inputs(scenario)
 
 
 def limits_of(

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
-from scalewall.cost.layer import Setting
+from scalewall.cost.layer import WORD, Setting
 from scalewall.cost.training import step
 from scalewall.cost.training_memory import MEMORY_ITEMS, STAGES, memory_bytes
 from scalewall.errors import NoAnswer
-from scalewall.strategy.plans import Found, Plan, PlanSpace, Question, best_plans, divisors, nearest_plan
+from scalewall.strategy.plans import (
+    Found,
+    Plan,
+    PlanSpace,
+    Question,
+    best_plans,
+    divisors,
+    fixed_degrees,
+    nearest_plan,
+)
 from scalewall.study.planning import PlanScenario, plan_scenario
 from scalewall.units import show
 
 HOUR = 3600.0
+OPTIMIZER = 12.0
+"""Bytes of a parameter's 32-bit weight and both moments."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,7 +71,7 @@ class Planning:
     """The answer to a plan: strategies, best first, and how many were priced.
 
     `free` is the best strategy with nothing fixed, where something is; `remedies` are single changes
-    that would make a strategy fit that does not.
+    that would make a strategy fit that does not; `min_gpus` the fewest devices that fit, if asked.
     """
 
     scenario: PlanScenario
@@ -68,10 +80,18 @@ class Planning:
     fitting: int
     free: Planned | None = None
     remedies: tuple[str, ...] = ()
+    min_gpus: int | None = None
+
+    @property
+    def differences(self) -> dict[str, float] | None:
+        """By how many seconds `free` is faster than the best strategy, by cause; None without `free`."""
+        return None if self.free is None else differences(self.strategies[0], self.free)
 
 
 def plan(scenario: PlanScenario | None = None, **words: Any) -> Planning:
     """Return the best strategies for a model on a cluster, or the one that is given.
+
+    If `tp` and `pp` are given and nothing fits, the strategy that is nearest to it, which says so.
 
     Raises
     ------
@@ -83,13 +103,9 @@ def plan(scenario: PlanScenario | None = None, **words: Any) -> Planning:
     scenario = scenario or plan_scenario(**words)
     question = scenario.question()
     found = best_plans(question, scenario.top)
+    free = _free(scenario, question)
     if not found.plans:
-        return _unfit(scenario, question, found)
-    free = None
-    if question.space != attrs.evolve(PlanSpace(), schedule=question.space.schedule):
-        open_question = attrs.evolve(question, space=PlanSpace(schedule=question.space.schedule))
-        best = best_plans(open_question, 1).plans
-        free = priced(scenario, open_question, best[0]) if best else None
+        return _unfit(scenario, question, found, free)
     return Planning(
         scenario=scenario,
         strategies=tuple(priced(scenario, question, one) for one in found.plans),
@@ -97,6 +113,16 @@ def plan(scenario: PlanScenario | None = None, **words: Any) -> Planning:
         fitting=found.fitting,
         free=free,
     )
+
+
+def _free(scenario: PlanScenario, question: Question) -> Planned | None:
+    """Return the best strategy of the same schedule with nothing fixed; None if nothing is fixed or fits."""
+    space = PlanSpace(schedule=question.space.schedule)
+    if question.space == space:
+        return None
+    question = attrs.evolve(question, space=space)
+    best = best_plans(question, 1).plans
+    return priced(scenario, question, best[0]) if best else None
 
 
 def priced(scenario: PlanScenario, question: Question, one: Plan) -> Planned:
@@ -142,28 +168,46 @@ def whole_run(scenario: PlanScenario, question: Question, step_seconds: float) -
     )
 
 
-def _unfit(scenario: PlanScenario, question: Question, found: Found) -> Planning:
+def _unfit(scenario: PlanScenario, question: Question, found: Found, free: Planned | None) -> Planning:
     """Return the strategy that is nearest to fitting, if one is given; else say what would fit."""
     closest = nearest_plan(question)
     if closest is None:
+        fixed = "" if question.space == PlanSpace() else " and what is fixed"
+        hint = " With nothing fixed there is one that fits." if free else ""
         raise NoAnswer(
-            f"Nothing that is left open divides a batch of {question.job.batch:,} over"
-            f" {question.devices:,} devices."
+            f"No degrees divide {question.devices:,} devices, the model's heads and layers, and a batch of"
+            f" {question.job.batch:,}{fixed}.{hint}"
         )
     one = priced(scenario, question, closest)
-    given = all(getattr(question.space, name) for name in ("tp", "pp"))
-    remedies = tuple(_remedies(question, closest))
-    if given:
+    if scenario.tp and scenario.pp:
         return Planning(
-            scenario=scenario, strategies=(one,), priced=found.priced, fitting=0, remedies=remedies
+            scenario=scenario,
+            strategies=(one,),
+            priced=found.priced,
+            fitting=0,
+            free=free,
+            remedies=tuple(_remedies(question, closest)),
         )
     need, have = show(one.memory, "B", 3), show(one.memory_capacity, "B", 3)
-    fewest = fewest_devices(question)
-    would = f" {fewest:,} devices would do." if fewest else ""
+    more, shorter = fewest_devices(question, question.devices + 1), _longest_sequence(question)
+    would = [f"{more:,} devices"] if more else []
+    would += [f"sequences of {shorter:,} tokens"] if shorter else []
+    would += ["a plan with nothing fixed"] if free else []
     raise NoAnswer(
-        f"No strategy fits {question.devices:,} devices: one needs at least {need}, a device has"
-        f" {have}.{would}"
+        f"No strategy fits {question.devices:,} devices: one needs at least {need}, a device has {have}."
+        + (f" What would do: {', or '.join(would)}." if would else "")
     )
+
+
+def _longest_sequence(question: Question, least: int = 256) -> int | None:
+    """Return the longest sequence, halving what is asked for, with which a strategy fits."""
+    length = question.job.sequence // 2
+    while length >= least:
+        shorter = attrs.evolve(question, job=attrs.evolve(question.job, sequence=length))
+        if best_plans(shorter, 1).plans:
+            return length
+        length //= 2
+    return None
 
 
 def _remedies(question: Question, one: Plan) -> list[str]:
@@ -194,34 +238,48 @@ def _remedies(question: Question, one: Plan) -> list[str]:
         if kind not in kinds and best_plans(attrs.evolve(question, space=changed), 1).plans:
             kinds.add(kind)
             found.append(text)
+    for factor in (2, 4, 8, 16):
+        larger = attrs.evolve(question, space=base, devices=question.devices * factor)
+        if best_plans(larger, 1).plans:
+            return [*found, f"{larger.devices:,} devices"]
     return found
 
 
-def fewest_devices(question: Question, most: int = 1 << 20) -> int | None:
-    """Return the least number of devices, of the form ``2^a · 3^b``, on which a strategy fits, or None."""
-    sizes: list[int] = sorted({2**a * 3**b for a in range(21) for b in range(3) if 2**a * 3**b <= most})
-    for devices in sizes:
+def fewest_devices(question: Question, least: int = 1, most: int = 1 << 20) -> int | None:
+    """Return the least number of devices on which a strategy fits, or None.
+
+    Tried are the numbers ``2^a · 3^b``, `b` at most 2, times the degrees that are fixed.
+    """
+    fixed = fixed_degrees(question.space)
+    degrees = (fixed.get(axis, ()) for axis in ("tp", "cp", "dp", "pp"))
+    group: int = math.prod(values[0] for values in degrees if len(values) == 1)
+    sizes: set[int] = {group * (1 << a) * 3**b for a in range(most.bit_length()) for b in (0, 1, 2)}
+    # However it is split, all devices together hold the weights, the optimizer's states and the gradients.
+    job, room = question.job, question.machine.cluster.device.memory
+    enough = (WORD + OPTIMIZER) * job.model.parameters / room
+    for devices in sorted(size for size in sizes if least <= size <= most):
         if devices > question.machine.cluster.capacity:
             return None
-        if best_plans(attrs.evolve(question, devices=devices), 1).plans:
+        if devices >= enough and best_plans(attrs.evolve(question, devices=devices), 1).plans:
             return devices
     return None
 
 
-def min_gpus(scenario: PlanScenario) -> int:
-    """Return the fewest devices on which some strategy fits.
+def fewest(scenario: PlanScenario) -> Planning:
+    """Return the plan on the fewest devices on which a strategy fits, whatever the scenario's own number.
 
     Raises
     ------
     NoAnswer
         If none of the numbers tried is enough.
     """
-    fewest = fewest_devices(scenario.question())
-    if fewest is None:
+    everything = attrs.evolve(scenario, gpus=1, tp=None, cp=None, dp=None, pp=None, vpp=None, shard=None)
+    found = fewest_devices(attrs.evolve(everything.question(), space=scenario.space))
+    if found is None:
         raise NoAnswer(
-            "No number of devices is enough: the parts that cannot be split further do not fit one."
+            "No number of devices is enough: what is not split further, or is fixed, does not fit one."
         )
-    return fewest
+    return attrs.evolve(plan(attrs.evolve(scenario, gpus=found)), min_gpus=found)
 
 
 def differences(one: Planned, other: Planned) -> dict[str, float]:

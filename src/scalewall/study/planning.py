@@ -79,13 +79,22 @@ class PlanScenario:
     """What is asked of `plan`: everything that a TOML file or a link can hold.
 
     `model` and `hardware` are names of the catalogues or paths. What is left None of the degrees is
-    searched. `tokens` makes a whole run of the step.
+    searched, but for `cp`, which is 1 where `tp`, `pp` and `dp` are given. `tokens` makes a whole run
+    of the step.
     """
 
     model: str = attrs.field(
-        metadata={"doc": "a name, or the path of a config.json, a TOML file or arguments"}
+        metadata={
+            "doc": "a name, or the path of a config.json, a TOML file or arguments",
+            "read": lambda v: read_name(v, "model"),
+        }
     )
-    hardware: str = attrs.field(metadata={"doc": "device: a name, or the path of a TOML file"})
+    hardware: str = attrs.field(
+        metadata={
+            "doc": "device: a name, or the path of a TOML file",
+            "read": lambda v: read_name(v, "hardware"),
+        }
+    )
     gpus: int = attrs.field(
         metadata={"unit": "1", "doc": "devices", "read": lambda v: read_count(v, "gpus", MOST_DEVICES)}
     )
@@ -134,6 +143,10 @@ class PlanScenario:
         if faults:
             raise faults[0] if len(faults) == 1 else InputErrors(faults)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the scenario as plain values, as a TOML file would hold them."""
+        return attrs.asdict(self, filter=lambda _, value: value is not None)
+
     @property
     def cluster(self) -> Cluster:
         """The cluster that `hardware` names."""
@@ -154,6 +167,22 @@ class PlanScenario:
             raise InputError("precision", f"one that {self.hardware} has: {', '.join(known)}", self.precision)
         return job
 
+    @property
+    def space(self) -> PlanSpace:
+        """What of a plan is fixed."""
+        return PlanSpace(
+            tp=self.tp,
+            cp=(1,) if self.cp is None and self.tp and self.pp and self.dp else self.cp,
+            dp=self.dp,
+            pp=self.pp,
+            interleave=self.vpp,
+            micro_batch=self.micro_batch,
+            zero=self.zero,
+            shard=self.shard,
+            recompute=self.recompute,
+            schedule=self.schedule,
+        )
+
     def question(self) -> Question:
         """Return the question for the search, once what is fixed has been found possible.
 
@@ -171,19 +200,15 @@ class PlanScenario:
             practice=self.practice,
             software=self.framework,
             allowance=self.allowance,
-            space=PlanSpace(
-                tp=self.tp,
-                cp=self.cp,
-                dp=self.dp,
-                pp=self.pp,
-                interleave=self.vpp,
-                micro_batch=self.micro_batch,
-                zero=self.zero,
-                shard=self.shard,
-                recompute=self.recompute,
-                schedule=self.schedule,
-            ),
+            space=self.space,
         )
+
+
+def read_name(value: object, field: str) -> str:
+    """Return a name or a path as text."""
+    if not isinstance(value, (str, Path)):
+        raise InputError(field, "a name or a path", value)
+    return str(value)
 
 
 def read_count(value: object, field: str, most: float) -> int:
@@ -200,6 +225,9 @@ def check(asked: PlanScenario, job: Job, cluster: Cluster) -> None:
         must = f"at most the {cluster.capacity:,.0f} devices that the network of {asked.hardware} joins"
         raise InputError("gpus", must, asked.gpus)
     _each(asked.tp, "tp", f"a divisor of the model's {model.heads} heads", lambda d: model.heads % d == 0)
+    kv = model.kv_heads
+    must = f"a divisor or a multiple of the model's {kv} heads of keys and values"
+    _each(asked.tp, "tp", must, lambda d: kv % d == 0 or d % kv == 0)
     _each(
         asked.cp,
         "cp",
@@ -231,6 +259,29 @@ def check(asked: PlanScenario, job: Job, cluster: Cluster) -> None:
                 f": {', '.join(map(str, counts))} for pp {asked.pp[0]}" if counts and asked.pp[0] > 1 else ""
             )
             raise InputError("vpp", must, ",".join(map(str, asked.vpp)))
+    _schedule(asked, job)
+
+
+def _schedule(asked: PlanScenario, job: Job) -> None:
+    """Raise if the micro-batches that are fixed do not suit the schedule, or `shard` not the ranks."""
+    plain = asked.schedule == "1f1b"
+    chunked = bool(asked.vpp and min(asked.vpp) > 1)
+    if chunked and not plain:
+        raise InputError("vpp", f"1 with the schedule {asked.schedule}", asked.vpp and asked.vpp[0])
+    (dp,), pp = _data_parallel(asked) or (None,), asked.pp[0] if asked.pp and len(asked.pp) == 1 else None
+    cp = asked.space.cp
+    if asked.shard and dp and cp and len(cp) == 1 and dp * cp[0] % asked.shard:
+        must = f"a divisor of the dp x cp = {dp * cp[0]} ranks that hold the same weights"
+        raise InputError("shard", must, asked.shard)
+    if dp is None or pp in (None, 1) or not asked.micro_batch:
+        return
+    counts = [job.batch // (dp * size) for size in asked.micro_batch]
+    if chunked and all(m % pp for m in counts):
+        must = f"such that a rank's micro-batches, batch / (dp x micro-batch), are a multiple of pp {pp}"
+        raise InputError("batch", f"{must}, as stages have chunks", job.batch, f"They are {counts[0]}.")
+    if not plain and all(m < 2 * pp for m in counts):
+        must = f"such that a rank has at least 2 x pp = {2 * pp} micro-batches, for {asked.schedule}"
+        raise InputError("batch", must, job.batch, f"It has {counts[0]}.")
 
 
 def _each(values: tuple[int, ...] | None, field: str, must: str, good: Any) -> None:
@@ -241,7 +292,8 @@ def _each(values: tuple[int, ...] | None, field: str, must: str, good: Any) -> N
 
 def _product(asked: PlanScenario) -> None:
     """Raise if degrees that are all fixed do not multiply to the devices."""
-    fixed: Mapping[str, tuple[int, ...] | None] = {n: getattr(asked, n) for n in ("tp", "cp", "pp", "dp")}
+    space = asked.space
+    fixed: Mapping[str, tuple[int, ...] | None] = {n: getattr(space, n) for n in ("tp", "cp", "pp", "dp")}
     known = {name: values[0] for name, values in fixed.items() if values and len(values) == 1}
     product = math.prod(known.values())
     if len(known) == len(fixed) and product != asked.gpus:
@@ -269,7 +321,8 @@ def _data_parallel(asked: PlanScenario) -> tuple[int, ...]:
 def plan_scenario(file: Path | None = None, **words: Any) -> PlanScenario:
     """Return the scenario that `words` describe, over the tables of a TOML file if there is one.
 
-    A constant of `Practice` or `Allowance` may stand among the words.
+    A constant of `Practice` or `Allowance` may stand among the words; so may `ep`, the degree of expert
+    parallelism, as long as it is 1.
 
     Raises
     ------
@@ -277,6 +330,9 @@ def plan_scenario(file: Path | None = None, **words: Any) -> PlanScenario:
         For every word that is wrong, all in one go.
     """
     tables = dict(read_toml(file)) if file else {}
+    experts = words.pop("ep", tables.pop("ep", None))
+    if experts is not None and read_degrees(experts, "ep") != (1,):
+        raise InputError("ep", "1, as models with experts are not priced yet", experts)
     names = {a.name for a in attrs.fields(PlanScenario)}
     for part, cls in (("practice", Practice), ("allowance", Allowance)):
         own = {a.name for a in attrs.fields(cls)} & set(words) - names
@@ -290,3 +346,21 @@ def plan_scenario(file: Path | None = None, **words: Any) -> PlanScenario:
         )
     tables |= {name: value for name, value in words.items() if value is not None}
     return structure(tables, PlanScenario)
+
+
+def read_constants(words: Mapping[str, Any]) -> tuple[Practice, Allowance]:
+    """Return the constants of `Practice` and `Allowance` with those that `words` give in their place.
+
+    Raises
+    ------
+    InputError
+        For every word that is wrong, all in one go.
+    """
+    known = {a.name: cls for cls in (Practice, Allowance) for a in attrs.fields(cls)}
+    for name in words:
+        if name not in known:
+            raise InputError("set", "of a constant", name, nearest(name, known))
+    own = [
+        {name: word for name, word in words.items() if known[name] is cls} for cls in (Practice, Allowance)
+    ]
+    return structure(own[0], Practice), structure(own[1], Allowance)

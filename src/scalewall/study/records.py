@@ -14,23 +14,32 @@ from scalewall.strategy.search import Certificate
 from scalewall.study.closed_form import Wall
 from scalewall.study.limits import Curve, Limits
 from scalewall.study.points import Point
+from scalewall.study.records_uncertainty import of_limits_spread, of_uncertainty, uncertainty_rows
 from scalewall.study.scenario import Scenario
 from scalewall.study.sensitivity import Sensitivities, Sensitivity
-from scalewall.study.uncertainty import Answer, Spread
-from scalewall.study.variance import Indices
 from scalewall.workload.scaling import LAW_SOURCES, PowerLaw, Scaling
 
 if TYPE_CHECKING:
     from scalewall.study.citations import Citation
     from scalewall.study.claims import Checked
-    from scalewall.study.forecast import Forecast
+    from scalewall.study.forecast import Forecast, Meeting
+
+__all__ = ["of_uncertainty", "uncertainty_rows"]
 
 STRATEGY_FIELDS = ("dp", "tp_model", "tp_ff", "pp", "ep", "microbatches", "interleave", "schedule")
 
 
 def of_limits(answer: Limits) -> dict[str, Any]:
     """Return the document of `scalewall limits`."""
-    return {"scenario": answer.scenario.as_dict(), "curves": [of_curve(curve) for curve in answer.curves]}
+    curves = [of_curve(curve) for curve in answer.curves]
+    return {"scenario": answer.scenario.as_dict(), **of_draws(answer), "curves": curves}
+
+
+def of_draws(answer: Limits) -> dict[str, Any]:
+    """Return how the uncertain inputs behind an answer were drawn; nothing where there are none."""
+    if answer.draws is None:
+        return {}
+    return {"draws": {"samples": answer.draws.samples, "seed": answer.draws.seed, "interval": [0.05, 0.95]}}
 
 
 def of_curve(curve: Curve) -> dict[str, Any]:
@@ -46,8 +55,18 @@ def of_curve(curve: Curve) -> dict[str, Any]:
         "wall_binding": curve.wall_binding,
         "binding": curve.binding,
         "derived": curve.derived,
-        "points": [of_point(point) for point in curve.points],
+        **of_limits_spread(curve.spread),
+        "points": _of_points(curve),
     }
+
+
+def _of_points(curve: Curve) -> list[dict[str, Any]]:
+    """Return the points of a curve, each with how sure its MFU is where inputs are uncertain."""
+    points = [of_point(point) for point in curve.points]
+    if curve.spread is not None:
+        for point, (low, middle, high) in zip(points, curve.spread.band().T.tolist(), strict=True):
+            point |= {"mfu_median": middle, "mfu_interval": [low, high]}
+    return points
 
 
 def of_point(point: Point) -> dict[str, Any]:
@@ -109,17 +128,31 @@ def _without_infinity(value: Any) -> Any:
 
 def rows(answer: Limits) -> list[dict[str, Any]]:
     """Return every point of every curve as one flat row."""
-    flat = []
+    found = []
     for curve in answer.curves:
-        for point in curve.points:
-            record = of_point(point)
+        for record in _of_points(curve):
             strategy, causes = record.pop("strategy"), record.pop("seconds_by_cause")
             record.pop("certificate")
             layout = {f"{axis}_layout": "x".join(map(str, p)) for axis, p in strategy.pop("layout").items()}
             limits = {"knee_flop": curve.knee_flop, "wall_flop": curve.wall_flop}
+            spread = of_limits_spread(curve.spread)
+            spread.pop("inputs", None)
             seconds = {f"{cause}_s": time for cause, time in causes.items()}
-            flat.append({"hardware": curve.hardware, **record, **strategy, **layout, **seconds, **limits})
-    return flat
+            row = {"hardware": curve.hardware, **record, **strategy, **layout, **seconds, **limits, **spread}
+            found.append(flat(row))
+    return found
+
+
+def flat(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with each of its intervals as two numbers, as a row of a table holds them."""
+    found: dict[str, Any] = {}
+    for name, value in record.items():
+        if name.endswith("_interval"):
+            what = name.removesuffix("_interval")
+            found |= {f"{what}_low": value[0], f"{what}_high": value[1]}
+        else:
+            found[name] = value
+    return found
 
 
 def assumptions() -> list[dict[str, Any]]:
@@ -241,10 +274,10 @@ def _one_or_several(numbers: Sequence[float]) -> float | list[float] | None:
     return None if not numbers else numbers[0] if len(numbers) == 1 else list(numbers)
 
 
-def of_citations(scenario: Scenario, found: Sequence[Citation]) -> dict[str, Any]:
-    """Return the document of `scalewall cite`."""
+def of_citations(about: Mapping[str, Any], found: Sequence[Citation]) -> dict[str, Any]:
+    """Return the document of `scalewall cite`, with what it is `about`: the answer and its scenario."""
     cited = [{**attrs.asdict(citation), "used_for": list(citation.used_for)} for citation in found]
-    return {"scenario": scenario.as_dict(), "citations": cited}
+    return {**about, "citations": cited}
 
 
 def of_forecast(answer: Forecast) -> dict[str, Any]:
@@ -254,6 +287,7 @@ def of_forecast(answer: Forecast) -> dict[str, Any]:
     trend, largest = answer.trend, answer.largest
     return {
         "scenario": answer.limits.scenario.as_dict(),
+        **of_draws(answer.limits),
         "today": answer.today.isoformat(),
         "models": {
             "file": answer.source,
@@ -294,6 +328,16 @@ def forecast_rows(answer: Forecast) -> list[dict[str, Any]]:
         found = None if year is None else day_of(year)
         return found.isoformat() if found else None
 
+    def _of_spread(m: Meeting) -> dict[str, Any]:
+        if m.flop_spread is None or m.year_spread is None:
+            return {}
+        low, middle, high = m.flop_spread
+        first, median, last = map(day, m.year_spread)
+        return {
+            **{"training_flop_median": middle, "training_flop_interval": [low, high]},
+            **{"date_median": median, "date_interval": [first, last]},
+        }
+
     return [
         {
             "hardware": m.hardware,
@@ -305,83 +349,7 @@ def forecast_rows(answer: Forecast) -> list[dict[str, Any]]:
             "earliest": day(m.interval[0]) if m.interval else None,
             "latest": day(m.interval[1]) if m.interval else None,
             "passed": m.passed,
+            **_of_spread(m),
         }
         for m in answer.meetings
-    ]
-
-
-def of_uncertainty(answer: Answer) -> dict[str, Any]:
-    """Return the document of `scalewall uncertainty`, with every draw."""
-    return {
-        "scenario": answer.scenario.as_dict(),
-        "samples": answer.samples,
-        "seed": answer.seed,
-        "hardware": [_of_spread(spread) for spread in answer.spreads],
-    }
-
-
-def _of_spread(spread: Spread) -> dict[str, Any]:
-    def quantiles(values: Any) -> dict[str, float]:
-        return {name: float(value) for name, value in zip(("p05", "p50", "p95"), values, strict=True)}
-
-    names = [some.name for some in spread.uncertainty.inputs]
-    band = zip(spread.computes, spread.baseline.mfu, spread.band().T, strict=True)
-    return {
-        "hardware": spread.cluster.name,
-        "inputs": [
-            {
-                "name": some.name,
-                "unit": some.given.unit,
-                "value": some.given.value,
-                "distribution": {"kind": some.kind, "numbers": list(some.numbers)},
-                "source": some.source,
-            }
-            for some in spread.uncertainty.inputs
-        ],
-        "correlation": spread.uncertainty.correlation.tolist(),
-        **{
-            limit: {"baseline": getattr(spread.baseline, limit), **quantiles(spread.interval(limit))}
-            for limit in ("knee_flop", "wall_flop")
-        },
-        "mfu": [{"training_flop": flop, "baseline": b, **quantiles(ends)} for flop, b, ends in band],
-        "draws": uncertainty_rows_of(spread),
-        "sobol": _of_indices(names, spread.indices) if spread.indices is not None else None,
-    }
-
-
-def _of_indices(names: Sequence[str], found: Indices) -> dict[str, Any]:
-    shares: dict[str, Any] = {"n": found.n, "of": "log10 FLOP", "interval": [0.05, 0.95]}
-    for output, limit in enumerate(("knee_flop", "wall_flop")):
-        shares[limit] = {
-            name: {
-                "first": float(found.first[output, i]),
-                "first_interval": found.first_interval[:, output, i].tolist(),
-                "total": float(found.total[output, i]),
-                "total_interval": found.total_interval[:, output, i].tolist(),
-            }
-            for i, name in enumerate(names)
-        }
-    return shares
-
-
-def uncertainty_rows_of(spread: Spread) -> list[dict[str, Any]]:
-    """Return every draw of a device as one flat row: the inputs, knee, wall and MFU by compute."""
-    names = [some.name for some in spread.uncertainty.inputs]
-    return [
-        {
-            **dict(zip(names, values, strict=True)),
-            "knee_flop": outcome.knee_flop,
-            "wall_flop": outcome.wall_flop,
-            **{f"mfu_at_{c:.3e}": m for c, m in zip(spread.computes, outcome.mfu, strict=True)},
-        }
-        for values, outcome in zip(spread.drawn.tolist(), spread.outcomes, strict=True)
-    ]
-
-
-def uncertainty_rows(answer: Answer) -> list[dict[str, Any]]:
-    """Return every draw of every device as one flat row."""
-    return [
-        {"hardware": spread.cluster.name, **row}
-        for spread in answer.spreads
-        for row in uncertainty_rows_of(spread)
     ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -18,10 +17,11 @@ from scalewall.cost.practice import SOFTWARE, Software
 from scalewall.errors import InputError
 from scalewall.hardware.catalogue import load
 from scalewall.hardware.cluster import Cluster
-from scalewall.workload.job import Job
+from scalewall.study.run_table import NEEDED, Skipped, check_numbers
+from scalewall.study.run_table import read_table as read_table
+from scalewall.workload.job import RECIPES, Job
 from scalewall.workload.model import Model
 
-NEEDED = ("device", "n_gpus", "tp", "pp", "seq_len", "global_batch_size", "n_layers", "d_model", "n_heads")
 FUSED_SINCE = 2205.14135
 """arXiv number of FlashAttention: papers before it ran attention unfused."""
 
@@ -34,8 +34,8 @@ PRECISIONS = (
 )
 
 
-class Skipped(Exception):
-    """A row that is not simulated, and why."""
+NOT_DENSE = r"mamba|grok|nemotron-h|mixtral|\bmoe\b|mixture of experts"
+"""What in a model's name says that it is no dense transformer."""
 
 
 @attrs.frozen(kw_only=True)
@@ -73,14 +73,17 @@ def read_run(row: Mapping[str, Any]) -> Run:
     Skipped
         If the row says too little, or says what cannot be.
     """
+    if not row.get("id"):
+        raise Skipped("has no id")
     if row.get("n_experts") or row.get("top_k"):
         raise Skipped("has experts, which are not priced yet")
     missing = [name for name in NEEDED if row.get(name) in (None, "")]
     if missing:
         raise Skipped(f"does not state {', '.join(missing)}")
+    check_numbers(row)
     settled: list[str] = []
     text = " ".join(str(row.get(name) or "") for name in ("source", "citation", "notes", "hardware", "model"))
-    if re.search(r"mamba|hybrid|moe\b|grok|mixture", text, re.IGNORECASE) and not _is_plain(row):
+    if re.search(NOT_DENSE, str(row.get("model") or ""), re.IGNORECASE):
         raise Skipped("is no dense transformer")
     cluster = _cluster(row, text, settled)
     precision = _precision(row, cluster, text, settled)
@@ -99,7 +102,8 @@ def read_run(row: Mapping[str, Any]) -> Run:
         )
     parallel = software.sequence_parallel or recompute == "selective"
     stated = re.search(r"\b(\d{3,4})W\b", str(row.get("hardware") or ""))
-    power = float(stated[1]) / cluster.device.power if stated and cluster.device.power else 1.0
+    limit = float(stated[1]) if stated else 0.0
+    power = limit / cluster.device.power if limit and cluster.device.power else 1.0
     return Run(
         id=str(row["id"]),
         source=str(row["id"]).split("-")[0],
@@ -119,10 +123,6 @@ def read_run(row: Mapping[str, Any]) -> Run:
         measured=_measured(row, job, degrees, settled),
         settled=tuple(settled),
     )
-
-
-def _is_plain(row: Mapping[str, Any]) -> bool:
-    return not re.search(r"mamba|grok|nemotron-h|mixtral", str(row.get("model") or ""), re.IGNORECASE)
 
 
 @functools.cache
@@ -171,6 +171,8 @@ def _precision(row: Mapping[str, Any], cluster: Cluster, text: str, settled: lis
     stated = str(row.get("precision") or "")
     for pattern, name in PRECISIONS:
         if re.search(pattern, stated, re.IGNORECASE):
+            if RECIPES[name].matmul not in cluster.device.peak and RECIPES[name].cast:
+                raise Skipped(f"precision {stated} is none that {row['device']} has")
             return name
     if stated:
         raise Skipped(f"precision {stated} is not priced")
@@ -182,12 +184,20 @@ def _precision(row: Mapping[str, Any], cluster: Cluster, text: str, settled: lis
 
 def _early(text: str) -> bool:
     """Return whether the run's software is older than fused attention."""
-    numbers = [float(number) for number in re.findall(r"arXiv (\d{4}\.\d{5})", text)]
+    numbers = [float(number) for number in re.findall(r"arXiv (\d{4}\.\d{5})", _of_run(text))]
     return "Megatron-DeepSpeed" in text or bool(numbers and min(numbers) < FUSED_SINCE)
+
+
+def _of_run(text: str) -> str:
+    """Return `text` without where the figures of the architecture are from: that says nothing of the run."""
+    return re.sub(r"arch: .*?(?:yml|$)", "", text)
 
 
 PLAIN_1F1B = r"DeepSpeed|MT-NLG|(?<!Interleaved )1F1B"
 """What in a row's text says that its pipeline does not interleave."""
+
+SHARD_DEGREE = r"(?:shard degree |sharding group |zero1=|ici_fsdp=|\(dp|FSDP (?=\d+ within))(\d+)"
+"""What in a row's sharding tells over how many ranks it shards, if not over all."""
 
 FRAMEWORKS = (
     (r"torchtitan(?!.*compile)", "torchtitan-eager"),
@@ -203,10 +213,8 @@ FRAMEWORKS = (
 def _software(row: Mapping[str, Any], text: str, precision: str, settled: list[str]) -> Software:
     """Return the software a row ran on: by its name, its age, and what it switches off."""
     stated = f"{text} {row.get('zero_stage_or_fsdp') or ''}"
-    # The citation of an architecture is no framework.
-    stated = re.sub(r"arch: .*?(?:yml|$)", "", stated)
     for pattern, name in FRAMEWORKS:
-        if re.search(pattern, stated, re.IGNORECASE):
+        if re.search(pattern, _of_run(stated), re.IGNORECASE):
             return SOFTWARE[name]
     if _early(text) or precision == "fp16":
         settled.append("unfused attention and no overlap, as software of its time")
@@ -243,8 +251,8 @@ def _sharding(
     would move them anew; what is left of the later stages is the first.
     """
     stated = str(row.get("zero_stage_or_fsdp") or "")
-    fully = "FSDP" in stated and "FSDP=0" not in stated
-    found = re.search(r"ZeRO-?([0-3])", stated)
+    fully = bool(re.search(r"FSDP|HSDP", stated)) and "FSDP=0" not in stated
+    found = re.search(r"ZeRO-?([0-3])", stated, re.IGNORECASE)
     if not fully and not found:
         if software.attention == "unfused":
             return 0, 1
@@ -252,7 +260,9 @@ def _sharding(
             settled.append("optimizer sharded over data-parallel ranks")
         return 1, copies
     stage = 2 if "SHARD_GRAD_OP" in stated else 3 if fully else int(found[1]) if found else 0
-    group = re.search(r"(?:shard degree |sharding group |zero1=)(\d+)", stated)
+    group = re.search(SHARD_DEGREE, stated)
+    if group and not int(group[1]):
+        raise Skipped(f"shards over no ranks ({stated})")
     shard = min(int(group[1]) * cp, copies) if group else copies
     return (min(stage, 1) if int(row["pp"]) > 1 else stage), shard
 
@@ -318,16 +328,9 @@ def _model(row: Mapping[str, Any], settled: list[str]) -> Model:
 def read_runs(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Run], dict[str, str]]:
     """Return the runs that `rows` describe, and why each of the others is skipped, by id."""
     runs, skipped = [], {}
-    for row in rows:
+    for number, row in enumerate(rows, 1):
         try:
             runs.append(read_run(row))
-        except Skipped as reason:
-            skipped[str(row["id"])] = str(reason)
+        except (Skipped, InputError) as reason:
+            skipped[str(row.get("id") or f"row {number}")] = str(reason)
     return runs, skipped
-
-
-def read_table(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a CSV file of runs."""
-    import polars as pl
-
-    return pl.read_csv(path, infer_schema_length=None).to_dicts()

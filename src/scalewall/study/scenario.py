@@ -196,7 +196,7 @@ def scenario(**words: Any) -> Scenario:
         faults += found.errors
     except InputError as found:
         faults.append(found)
-    faults += _unknown_hardware(tables)
+    faults = [_distributed(fault) for fault in faults] + _unknown_hardware(tables)
     if tables.get("preset") == PAPER_PRESET:
         for name in sorted(given):
             fixes = name in {"points", "objective"} or _INSIDE.get(name, (name,))[0] == "space"
@@ -206,6 +206,15 @@ def scenario(**words: Any) -> Scenario:
         faults = [_in_the_callers_words(fault) for fault in faults]
         raise faults[0] if len(faults) == 1 else InputErrors(faults)
     return made
+
+
+def _distributed(fault: InputError) -> InputError:
+    """Return a fault with a hint if the value is a distribution, which has a place of its own."""
+    kinds = {"lognormal", "normal", "uniform", "samples"}
+    if isinstance(fault.got, Mapping) and kinds & set(fault.got) and not fault.field.startswith("uncertain"):
+        hint = "Distributions stand in the table [uncertain], by the names of 'scalewall sensitivity'."
+        return InputError(fault.field, fault.must, fault.got, hint)
+    return fault
 
 
 def _unknown_hardware(tables: Mapping[str, Any]) -> list[InputError]:

@@ -8,31 +8,29 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib.resources import files
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 import numpy as np
 
-from scalewall.errors import InputError, NoAnswer
+from scalewall.errors import InputError, NoAnswer, ScalewallError
 from scalewall.hardware.cluster import Cluster
 from scalewall.schema import read_toml, whole
-from scalewall.strategy.search import ruled_out, search
 from scalewall.strategy.space import Strategy
-from scalewall.study.boundary import find_knee, find_wall
+from scalewall.study.boundary import coarse_wall, find_knee, find_wall
 from scalewall.study.distributions import Uncertainty, need_scipy, read, unit_cube
 from scalewall.study.inputs import inputs
-from scalewall.study.points import Point, best_point, price_point, question
+from scalewall.study.points import Point, best_point
 from scalewall.study.scenario import Scenario
 from scalewall.study.variance import Indices, base_samples, sobol_indices
-from scalewall.units import parse
+from scalewall.units import parse, show
 
 Array = Any
-Found = TypeVar("Found")
 Progress = Callable[[int, int, str], None]
 
 SHARES = (0.05, 0.5, 0.95)
@@ -40,10 +38,43 @@ SHARES = (0.05, 0.5, 0.95)
 
 MOST_SAMPLES = 1 << 14
 _POINTS = 9  # between which the knee is looked for first; the same computes for every draw
-_PRECISION = 5e-3  # of a draw's wall
-_LEAST_FLOP = 1e12  # no wall is looked for below this
-_MOST_DP = 4
 _FIRST = ("sustained", "peak_rate")  # set before caches, whose bandwidth moves with them
+
+
+def _power_of_two(samples: int | str) -> int:
+    n = whole(samples, "samples", 2, MOST_SAMPLES)
+    if n & (n - 1):
+        below = 1 << (n.bit_length() - 1)
+        raise InputError("samples", "a power of two", samples, f"Nearest: {below}, {2 * below}.")
+    return n
+
+
+def _seed(seed: int | str) -> int:
+    return whole(seed, "seed", 0)
+
+
+def _jobs(jobs: int | str) -> int:
+    return whole(jobs, "jobs", 1, 1024)
+
+
+@attrs.frozen(kw_only=True)
+class Draws:
+    """How uncertain inputs are drawn.
+
+    Attributes
+    ----------
+    samples
+        How often, a power of two.
+    seed
+        The same seed gives the same draws.
+    jobs
+        Processes that share the work; a script that asks for more than one needs the usual guard
+        ``if __name__ == "__main__"``.
+    """
+
+    samples: int = attrs.field(default=64, converter=_power_of_two)
+    seed: int = attrs.field(default=0, converter=_seed)
+    jobs: int = attrs.field(default=1, converter=_jobs)
 
 
 @attrs.frozen(kw_only=True)
@@ -80,6 +111,16 @@ class Spread:
     computes: tuple[float, ...]
     outcomes: tuple[Outcome, ...]
     indices: Indices | None = None
+
+    @property
+    def without_knee(self) -> int:
+        """In how many draws MFU stays above the threshold up to the wall, which then stands for the knee."""
+        return sum(o.knee_flop >= o.wall_flop for o in self.outcomes)
+
+    @property
+    def late(self) -> int:
+        """In how many draws the largest of the runs does not end in time: its MFU counts as 0."""
+        return sum(min(o.mfu) == 0.0 for o in self.outcomes)
 
     def interval(self, answer: str) -> tuple[float, float, float]:
         """Return the 5%, 50% and 95% quantiles of ``knee_flop`` or ``wall_flop``."""
@@ -139,25 +180,42 @@ def uncertainty(
     NoAnswer
         If no run ends in time under some draw.
     """
-    n = _power_of_two(samples)
-    first, processes = whole(seed, "seed", 0), whole(jobs, "jobs", 1, 1024)
+    draws = Draws(samples=samples, seed=seed, jobs=jobs)
     computes = [parse(flop, "FLOP", "at") for flop in at]
     for flop, text in zip(computes, at, strict=True):
         if not 0.0 < flop < math.inf:
             raise InputError("at", "a positive number of FLOP", text)
-    need_scipy()
-    tables, lenient = (scenario.uncertain, False) if scenario.uncertain else (defaults(), True)
-    sure = [read(tables, inputs(scenario, cluster), lenient) for cluster in scenario.clusters]
-    for some in sure:
+    uncertain = uncertain_inputs(scenario)
+    for some in uncertain:
         if sobol and some.is_correlated:
             raise InputError(
                 "sobol", "left out where inputs are correlated: variance has no shares then", sobol
             )
     spreads = [
-        _spread(scenario, cluster, some, (n, first, computes, sobol, processes), progress)
-        for cluster, some in zip(scenario.clusters, sure, strict=True)
+        _spread(scenario, cluster, some, draws, computes, sobol, progress)
+        for cluster, some in zip(scenario.clusters, uncertain, strict=True)
     ]
-    return Answer(scenario=scenario, samples=n, seed=first, spreads=tuple(spreads))
+    return Answer(scenario=scenario, samples=draws.samples, seed=draws.seed, spreads=tuple(spreads))
+
+
+def uncertain_inputs(scenario: Scenario) -> list[Uncertainty]:
+    """Return the uncertain inputs of each device of the scenario: those of its table, or the baseline's.
+
+    Raises
+    ------
+    InputErrors
+        All that is wrong with the table.
+    ScalewallError
+        If SciPy is not installed.
+    """
+    need_scipy()
+    tables, lenient = (scenario.uncertain, False) if scenario.uncertain else (defaults(), True)
+    return [read(tables, inputs(scenario, cluster), lenient) for cluster in scenario.clusters]
+
+
+def as_drawn(scenario: Scenario) -> Scenario:
+    """Return a scenario with the table of uncertain inputs that counts for it: its own, or the baseline's."""
+    return scenario if scenario.uncertain else attrs.evolve(scenario, uncertain=defaults())
 
 
 def defaults() -> dict[str, Any]:
@@ -165,23 +223,15 @@ def defaults() -> dict[str, Any]:
     return read_toml(Path(str(files("scalewall"))) / "data" / "uncertainties.toml")
 
 
-def _power_of_two(samples: int | str) -> int:
-    n = whole(samples, "samples", 2, MOST_SAMPLES)
-    if n & (n - 1):
-        below = 1 << (n.bit_length() - 1)
-        raise InputError("samples", "a power of two", samples, f"Nearest: {below}, {2 * below}.")
-    return n
-
-
 def _spread(
     scenario: Scenario,
     cluster: Cluster,
     uncertain: Uncertainty,
-    asked: tuple[int, int, list[float], bool, int],
+    draws: Draws,
+    at: Sequence[float],
+    sobol: bool,
     progress: Progress | None,
 ) -> Spread:
-    n, seed, at, sobol, jobs = asked
-    names = tuple(some.name for some in uncertain.inputs)
     wall = find_wall(scenario, cluster)
     last = min(scenario.to_flop or math.inf, wall.training_flop)
     if scenario.from_flop >= last:
@@ -190,40 +240,84 @@ def _spread(
             f"{wall.training_flop:.3g} FLOP."
         )
     grid = np.geomspace(scenario.from_flop, last, _POINTS + 1)[:-1]
-    computes = tuple(sorted({*grid.tolist(), *at}))
-    points = [best_point(scenario, cluster, flop) for flop in computes]
-    hints = tuple(None if point is None else point.strategy for point in points)
-    run = functools.partial(outcome, scenario, cluster, names, computes, hints, wall.training_flop)
+    found = {flop: best_point(scenario, cluster, flop) for flop in sorted({*grid.tolist(), *at})}
+    there = [point for point in found.values() if point is not None]
+    knee = find_knee(scenario, cluster, [*there, wall], scenario.threshold * cluster.device.sustained)
+    return spread_of(scenario, cluster, uncertain, draws, found, knee, wall, progress, sobol=sobol)
+
+
+def spread_of(
+    scenario: Scenario,
+    cluster: Cluster,
+    uncertain: Uncertainty,
+    draws: Draws,
+    points: Mapping[float, Point | None],
+    knee: Point | None,
+    wall: Point,
+    progress: Progress | None = None,
+    *,
+    sobol: bool = False,
+) -> Spread:
+    """Return the spread of limits that are known with every input at its value in the scenario.
+
+    Parameters
+    ----------
+    scenario, cluster, uncertain, draws
+        What is asked, of which device, what is uncertain about it, and how that is drawn.
+    points
+        Best runs by training compute, rising, None beyond the wall: where MFU is wanted, and between
+        which a draw's knee is looked for.
+    knee, wall
+        The limits.
+    progress
+        Called with how many draws are done, of how many.
+    sobol
+        Whether to find Sobol indices, from ``samples·(inputs + 2)`` draws.
+    """
+    names = tuple(some.name for some in uncertain.inputs)
+    hints = tuple(None if point is None else point.strategy for point in points.values())
+    run = functools.partial(outcome, scenario, cluster, names, tuple(points), hints, wall.training_flop)
 
     def model(rows: Array) -> Iterator[Outcome]:
-        yield from _in_turn(run, rows, jobs, progress, cluster.name)
+        yield from _in_turn(run, rows, draws.jobs, progress, f"{cluster.name}: draws")
 
-    found: list[Outcome] = []
-    if not sobol:
-        drawn, indices = uncertain.draw(unit_cube(n, len(names), seed)), None
-        found += model(drawn)
-    else:
-
-        def limits(shares: Array) -> Array:
-            found.extend(model(uncertain.draw(shares)))
-            return np.log10([[o.knee_flop for o in found], [o.wall_flop for o in found]])
-
-        indices = sobol_indices(limits, len(names), n, seed)
-        # Of all these draws the two base samples are fair ones; the others share values with them.
-        drawn = uncertain.draw(base_samples(len(names), n, seed).reshape(2 * n, -1))
-        found = found[: 2 * n]
+    drawn, found, indices = (_with_indices if sobol else _plain)(model, uncertain, draws)
     return Spread(
         cluster=cluster,
-        baseline=attrs.evolve(
-            outcome(scenario, cluster, (), computes, hints, wall.training_flop, ()),
+        baseline=Outcome(
+            knee_flop=(knee or wall).training_flop,
             wall_flop=wall.training_flop,
+            mfu=tuple(0.0 if point is None else point.mfu for point in points.values()),
         ),
         uncertainty=uncertain,
         drawn=drawn,
-        computes=computes,
+        computes=tuple(points),
         outcomes=tuple(found),
         indices=indices,
     )
+
+
+Model = Callable[[Array], Iterator[Outcome]]
+Drawn = tuple[Array, list[Outcome], Indices | None]
+
+
+def _plain(model: Model, uncertain: Uncertainty, draws: Draws) -> Drawn:
+    drawn = uncertain.draw(unit_cube(draws.samples, len(uncertain.inputs), draws.seed))
+    return drawn, list(model(drawn)), None
+
+
+def _with_indices(model: Model, uncertain: Uncertainty, draws: Draws) -> Drawn:
+    found: list[Outcome] = []
+    n, inputs = draws.samples, len(uncertain.inputs)
+
+    def limits(shares: Array) -> Array:
+        found.extend(model(uncertain.draw(shares)))
+        return np.log10([[o.knee_flop for o in found], [o.wall_flop for o in found]])
+
+    indices = sobol_indices(limits, inputs, n, draws.seed)
+    # Of all these draws the two base samples are fair ones; the others share values with them.
+    drawn = uncertain.draw(base_samples(inputs, n, draws.seed).reshape(2 * n, -1))
+    return drawn, found[: 2 * n], indices
 
 
 def _in_turn(
@@ -266,9 +360,13 @@ def outcome(
     """
     known = inputs(scenario, cluster)
     drawn = dict(zip(names, values, strict=True))
-    for name in sorted(drawn, key=lambda name: name not in _FIRST):
-        scenario, cluster = known[name].set(scenario, cluster, drawn[name])
-    wall = coarse_wall(scenario, cluster, wall_near)
+    try:
+        for name in sorted(drawn, key=lambda name: name not in _FIRST):
+            scenario, cluster = known[name].set(scenario, cluster, drawn[name])
+        wall = coarse_wall(scenario, cluster, wall_near)
+    except ScalewallError as error:
+        where = ", ".join(f"{name} {show(value, known[name].unit)}" for name, value in drawn.items())
+        raise NoAnswer(f"One of the draws has no limits: {where}. {error}") from None
     points: list[Point | None] = []
     for flop, hint in zip(computes, hints, strict=True):
         late = flop >= wall.training_flop
@@ -281,59 +379,3 @@ def outcome(
         wall_flop=wall.training_flop,
         mfu=tuple(0.0 if point is None else point.mfu for point in points),
     )
-
-
-def coarse_wall(scenario: Scenario, cluster: Cluster, near: float) -> Point:
-    """Return about the largest run that ends in time, looked for from `near` on.
-
-    As `boundary.find_wall`, with less precision, and examples are looked for only among the fastest
-    kind of strategy: the most data parallelism, and as few micro-batches as there can be. Where bounds
-    are loose (tiers of very unlike latency), proving that nothing else would do takes minutes. So this is
-    an example that ends in time, at worst a few hundredths below the wall.
-
-    Raises
-    ------
-    NoAnswer
-        If no run ends in time.
-    """
-
-    def hopeful(flop: float) -> bool | None:
-        asked = question(scenario, cluster, flop)
-        return None if asked is None or ruled_out(asked) else True
-
-    def example(flop: float) -> Point | None:
-        asked = question(scenario, cluster, flop, tolerance=1.0)
-        if asked is None:
-            return None
-        space = asked.space
-        dp = tuple(int(p) for p in space.degrees("dp", asked.workload)[-_MOST_DP:])
-        fastest = attrs.evolve(space, dp=dp or None, microbatches=space.microbatches or 1)
-        best = search(attrs.evolve(asked, space=fastest)).best
-        return None if best is None else price_point(scenario, cluster, asked.workload, best)
-
-    bound = _last(hopeful, near, math.inf, 2.0)
-    found = _last(example, bound[0], bound[0] * (1.0 + _PRECISION), 1.0 + _PRECISION) if bound else None
-    return found[1] if found else find_wall(scenario, cluster)
-
-
-def _last(
-    find: Callable[[float], Found | None], start: float, above: float, factor: float
-) -> tuple[float, Found] | None:
-    """Return the largest compute at which `find` finds something, to `_PRECISION`, and what it finds.
-
-    Looked for from `start` in steps that grow from `factor`, then by halving; there is nothing at `above`.
-    """
-    below, found, flop = 0.0, None, start
-    while not below or above / below > 1.0 + _PRECISION:
-        if flop < _LEAST_FLOP:
-            return None
-        if (what := find(flop)) is not None:
-            below, found = flop, what
-        else:
-            above = flop
-        if below and math.isfinite(above):
-            flop = math.sqrt(below * above)
-        else:
-            flop = flop * factor if below else flop / factor
-            factor = factor**1.5
-    return (below, found) if found is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -16,6 +17,8 @@ from scalewall.cost.practice import Practice
 from scalewall.cost.training import Step, step
 from scalewall.cost.training_memory import Allowance, total_bytes
 from scalewall.study.ideal import ideal_step_seconds
+from scalewall.study.planning import read_constants
+from scalewall.study.run_table import SHIPPED, read_table
 from scalewall.study.runs import Run, read_runs
 
 Array = Any
@@ -57,13 +60,13 @@ class Compared:
 
 @attrs.frozen(kw_only=True)
 class Summary:
-    """Absolute errors of many runs: how many, their median and 90th percentile, and by group."""
+    """Absolute errors of runs: how many, their median, 90th percentile and mean (None of none), by group."""
 
     n: int
     skipped: int
-    median_abs_error: float
-    p90_abs_error: float
-    mean_abs_error: float
+    median_abs_error: float | None
+    p90_abs_error: float | None
+    mean_abs_error: float | None
     by_source: Mapping[str, Mapping[str, float]]
     by_device: Mapping[str, Mapping[str, float]]
 
@@ -83,9 +86,9 @@ class Validation:
         return Summary(
             n=len(self.rows),
             skipped=len(self.skipped),
-            median_abs_error=float(np.median(errors)) if some else 0.0,
-            p90_abs_error=float(np.quantile(errors, 0.9)) if some else 0.0,
-            mean_abs_error=float(np.mean(errors)) if some else 0.0,
+            median_abs_error=float(np.median(errors)) if some else None,
+            p90_abs_error=float(np.quantile(errors, 0.9)) if some else None,
+            mean_abs_error=float(np.mean(errors)) if some else None,
             by_source=_grouped(self.rows, "source"),
             by_device=_grouped(self.rows, "device"),
         )
@@ -115,6 +118,24 @@ def validate(
     practice, allowance = practice or Practice(), allowance or Allowance()
     runs, skipped = read_runs(rows)
     return Validation(rows=tuple(compare(run, practice, allowance) for run in runs), skipped=skipped)
+
+
+def validate_file(runs: Path | str | None = None, **constants: Any) -> Validation:
+    """Return predicted against measured for a CSV file of runs, or for those that ship.
+
+    Parameters
+    ----------
+    runs
+        Path of the file.
+    **constants
+        Constants of `Practice` and `Allowance` in place of the defaults.
+
+    Raises
+    ------
+    InputError
+        If the file is no table of runs, or a constant is wrong.
+    """
+    return validate(read_table(Path(runs) if runs else SHIPPED), *read_constants(constants))
 
 
 def machine_of(run: Run) -> Machine:
@@ -205,6 +226,6 @@ def compare(run: Run, practice: Practice, allowance: Allowance) -> Compared:
         selective=bool(chosen(plans.selective)),
         memory_bytes=chosen(total),
         searched=tuple(searched),
-        settled=run.settled,
+        settled=tuple(one for one in run.settled if one != "no interleaving" or "interleave" not in searched),
         seconds_by_cause={name: chosen(value) for name, value in found.by_cause.items()},
     )

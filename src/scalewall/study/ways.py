@@ -92,11 +92,16 @@ def find_moved(way: Way, words: Mapping[str, Any] | None = None) -> Moved:
     return Moved(way=way, scenario=asked, cluster=cluster, knee=knee, wall=wall)
 
 
-def find_all(tell: Callable[[str], None] | None = None) -> list[Moved]:
-    """Return the limits under each of `WAYS`; `tell` is called with the name of each before it is found."""
+def find_all(
+    tell: Callable[[str], None] | None = None, words: Mapping[str, Any] | None = None
+) -> list[Moved]:
+    """Return the limits under each of `WAYS`; `tell` is called with the name of each before it is found.
+
+    `words` are as in `find_moved`.
+    """
     found = []
     for way in WAYS:
         if tell is not None:
             tell(way.name)
-        found.append(find_moved(way))
+        found.append(find_moved(way, words))
     return found
