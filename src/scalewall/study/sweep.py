@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -125,33 +125,46 @@ def sweep(
     name = identity(design)
     core = Core.of(design, name)
     store = Store(Path(out), core.columns, name)
-    begin = time.monotonic()
-    tell = progress or (lambda done, total, what: None)
     store.open()
     try:
         _check_manifest(store, design, name, mix)
-        known, others, failed = store.done(design.size, name)
-        if len(others):
-            _mark_same(design, core, known, others)
-        before = int(known.sum())
-        what = store.folder.name
-        tell(before, design.size, what)
-        written, errors, busy = 0, {}, 0.0
-        if before < design.size:
-            tasks = design.scenarios(in_blocks(~known))
-            with _pool(executor, count, scheduler) as pool:
-                driver = Driver(core, tasks, store, pool, lambda n: tell(before + n, design.size, what))
-                _run(driver, design.size, before, store.folder)
-                store.finish()
-                busy = driver.busy
-                written, errors, failed = driver.written, dict(driver.errors), failed + driver.failed
+        tell = progress or (lambda done, total, what: None)
+        return _fill(design, core, store, lambda: _pool(executor, count, scheduler), tell)
     finally:
         store.close()
+
+
+def _fill(
+    design: Design,
+    core: Core,
+    store: Store,
+    workers: Callable[[], AbstractContextManager[Pool]],
+    tell: Progress,
+) -> Swept:
+    """Answer what has no row yet, and return what was done."""
+    begin = time.monotonic()
+    known, others, failed = store.done(design.size, core.sweep)
+    if len(others):
+        _mark_same(design, core, known, others)
+    before = int(known.sum())
+    tell(before, design.size, store.folder.name)
+    written, busy = 0, 0.0
+    errors: Mapping[str, int] = {}
+    if before < design.size:
+        tasks = design.scenarios(in_blocks(~known))
+        with workers() as pool:
+            driver = Driver(
+                core, tasks, store, pool, lambda n: tell(before + n, design.size, store.folder.name)
+            )
+            _run(driver, design.size, before, store.folder)
+        store.finish()
+        written, busy, errors = driver.written, driver.busy, dict(driver.errors)
+        failed += driver.failed
     if failed >= design.size:
         reason = next(iter(errors), "their rows say why")
         raise NoAnswer(f"Not one of the {design.size:,} scenarios has an answer; the first: {reason}")
     return Swept(
-        folder=Path(out),
+        folder=store.folder,
         scenarios=design.size,
         before=before,
         computed=written,
@@ -159,7 +172,7 @@ def sweep(
         errors=errors,
         seconds=time.monotonic() - begin,
         worker_seconds=busy,
-        sweep=name,
+        sweep=core.sweep,
         version=released(),
         seed=design.seed,
     )
