@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from scalewall.cli import run
+from scalewall.present import tables_sweep
 from scalewall.study.sweep_open import open_sweep
 from tests.study.answers import write_quick
 
@@ -68,6 +69,22 @@ def test_a_dry_run(capsys: Capture) -> None:
     assert run(["sweep", "walls.toml", "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["missing"] == 6
     assert not Path("walls").exists()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.04, "0.0 s"),
+        (1.26, "1.3 s"),
+        (70, "70 s"),
+        (143, "2.4 min"),
+        (3000, "50 min"),
+        (1e5, "28 h"),
+        (1e7, "116 days"),
+    ],
+)
+def test_times_are_said_as_one_waits(seconds: float, text: str) -> None:
+    assert tables_sweep.duration(seconds) == text
 
 
 def test_rows_with_errors_are_counted(capsys: Capture) -> None:

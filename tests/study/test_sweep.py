@@ -287,7 +287,7 @@ def test_only_what_is_missing_is_done(tmp_path: Path, monkeypatch: Patch) -> Non
 def test_another_sweep_is_refused_unless_mixed(tmp_path: Path) -> None:
     run(WALLS, tmp_path / "rows")
     wider = {"ask": "wall", "grid": {"latency": ["9us", "4us", "2us"], "layers": [60, 120, 240]}}
-    with pytest.raises(InputError, match="The sweep's grid have changed since; with --mix both are kept"):
+    with pytest.raises(InputError, match="Changed since: the sweep's grid; with --mix both are kept"):
         run(wider, tmp_path / "rows")
     with ThreadPoolExecutor(1) as pool:
         mixed = sweep(wider, tmp_path / "rows", executor=pool, mix=True)
@@ -303,7 +303,7 @@ def test_another_version_is_refused_unless_mixed(tmp_path: Path, monkeypatch: Pa
         for module in (sweep_rows, sweep_driver, sys.modules["scalewall.study.sweep"]):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, lambda: "9.9 abc")
-    with pytest.raises(InputError, match=r"The version has \(0.1.0 then, 9.9 abc now\) changed since"):
+    with pytest.raises(InputError, match=r"Changed since: the version \(0.1.0 then, 9.9 abc now\)"):
         run(WALLS, tmp_path / "rows")
     rows = run(WALLS, tmp_path / "rows", mix=True)
     assert rows.height == rows["hash"].n_unique() == 12

@@ -23,7 +23,7 @@ def show_swept(console: Console, answer: Swept) -> None:
     """Print what a run of a sweep did."""
     lines = [
         f"{answer.scenarios:,} rows in '{answer.folder}': {answer.computed:,} computed in"
-        f" {show(answer.seconds, 's', 3)}, {answer.before:,} there before."
+        f" {duration(answer.seconds)}, {answer.before:,} there before."
     ]
     if answer.failed:
         lines.append(f"{answer.failed:,} of them have no answer; the column 'error' says why.")
@@ -32,6 +32,16 @@ def show_swept(console: Console, answer: Swept) -> None:
     lines.append(f"scalewall.open_sweep({str(answer.folder)!r}) reads them; sweep-figure draws them.")
     for line in lines:
         console.print(Text(line), soft_wrap=True)
+
+
+def duration(seconds: float) -> str:
+    """Return a time as one waits for it: seconds, minutes, hours or days, never with an exponent."""
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2.0 * size:
+            return (
+                f"{seconds / size:.1f} {unit}" if seconds < 20.0 * size else f"{seconds / size:,.0f} {unit}"
+            )
+    return f"{seconds:.0f} s" if seconds >= 2.0 else f"{seconds:.1f} s"
 
 
 def of_estimate(found: Estimate) -> dict[str, Any]:
@@ -47,5 +57,5 @@ def show_estimate(console: Console, found: Estimate) -> None:
     if found.missing:
         workers = f"{found.workers} process{'es' if found.workers > 1 else ''}"
         each = show(found.seconds_each, "s", 2)
-        total = show(found.seconds, "s", 2)
+        total = duration(found.seconds)
         console.print(Text(f"About {total} on {workers}: {each} each, by {found.timed} that were timed."))

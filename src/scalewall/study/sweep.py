@@ -252,7 +252,7 @@ def _check_manifest(store: Store, design: Design, name: str, mix: bool) -> None:
         return
     if not mix:
         changed = _difference(sweeps[-1] if sweeps else {}, design)
-        hint = f"The {changed} changed since; with --mix both are kept."
+        hint = f"Changed since: {changed}; with --mix both are kept."
         raise InputError("out", "the folder of this very sweep", str(folder), hint)
     store.write_manifest({**manifest, "sweeps": [*sweeps, _entry(design, name)]})
 
@@ -264,9 +264,9 @@ def _difference(old: Mapping[str, Any], design: Design) -> str:
     parts += [part for part in before if part not in content]
     if parts:
         words = {"files": "content of a file that scenarios use"}
-        return f"sweep's {', '.join(words.get(part, part) for part in parts)} have"
+        return f"the sweep's {', '.join(words.get(part, part) for part in parts)}"
     was, now = str(old.get("made_by", "unknown")).split(" ")[0], released()
-    return f"version has ({was} then, {now} now)" if was != now else "code of scalewall has"
+    return f"the version ({was} then, {now} now)" if was != now else "the code of scalewall"
 
 
 def _mark_same(design: Design, core: Core, known: Array, others: Array) -> None:

@@ -276,10 +276,15 @@ def _probe(design: Design) -> None:
     rows = enumerate(design.listed[:_MOST_PROBES])
     trials += [(f"list[{i}]", dict(row)) for i, row in rows if row]
     faults: list[InputError] = []
+    of_rows = {name for row in design.listed for name in row}
     for place, own in trials[: 2 * _MOST_PROBES]:
         found: list[InputError] = []
         for words in ends:
-            row = {name: value for name, value in words.items() if name not in _of_rows(design, place)}
+            row = {
+                name: value
+                for name, value in words.items()
+                if not (place.startswith("list") and name in of_rows)
+            }
             try:
                 _try(design, {**row, **own})
                 break
@@ -292,10 +297,6 @@ def _probe(design: Design) -> None:
     if faults:
         unique = list({str(fault): fault for fault in faults}.values())
         raise unique[0] if len(unique) == 1 else InputErrors(unique)
-
-
-def _of_rows(design: Design, place: str) -> set[str]:
-    return {name for row in design.listed for name in row} if place.startswith("list") else set()
 
 
 def _middle(design: Design, words: Mapping[str, Any]) -> dict[str, Any]:
