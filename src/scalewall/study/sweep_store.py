@@ -225,17 +225,18 @@ class Store:
         return ScalewallError(f"Nothing more can be written in '{self.folder}': {error.strerror or error}.")
 
     def _merge(self, least: int) -> None:
-        """Merge the newest parts once there are many, into one of at most `MOST_ROWS`."""
+        """Merge the newest parts once they are `least` many or long enough, into less than `MOST_ROWS`."""
         import polars as pl
 
         own: list[Part] = []
         rows = 0
         for part in reversed(self.parts):
-            rows += self._height(part)
-            if rows > MOST_ROWS or part.sweep != self.sweep:
+            height = self._height(part)
+            if part.sweep != self.sweep or height >= MOST_ROWS // 2:
                 break
             own.insert(0, part)
-        if len(own) < least:
+            rows += height
+        if len(own) < 2 or (len(own) < least and rows < MOST_ROWS // 2):
             return
         frame = pl.concat([self._read(part) for part in own])
         self._put_part(own[0].first, own[-1].last, frame)
