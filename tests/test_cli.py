@@ -92,7 +92,14 @@ PROMISED: dict[str, set[str]] = {
     "forecast --hardware quick.toml": {"scenario"},
     "sensitivity --hardware quick.toml --at wall --only duration": {"scenario"},
 }
-LONGER = {"figures", "uncertainty", "plan", "validate"}  # tried where they are tested
+LONGER = {
+    "figures",
+    "uncertainty",
+    "plan",
+    "validate",
+    "sweep",
+    "sweep-figure",
+}  # tried where they are tested
 
 
 def refuse(constant: str) -> None:

@@ -20,7 +20,17 @@ from tests.study.answers import write_quick
 
 PUBLIC = [
     *("InputError", "InputErrors", "NoAnswer", "ScalewallError"),
-    *("limits", "load_hardware", "load_model", "plan", "validate", "wall"),
+    *(
+        "limits",
+        "load_hardware",
+        "load_model",
+        "open_sweep",
+        "plan",
+        "sweep",
+        "to_xarray",
+        "validate",
+        "wall",
+    ),
 ]
 HEAVY = {"numpy", "polars", "plotly", "rich", "cyclopts", "attrs", "cattrs"}
 

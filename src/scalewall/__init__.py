@@ -2,23 +2,26 @@
 
 ``limits`` asks how far training scales on a device; ``wall`` gives the latency wall's closed form.
 ``plan`` asks how to train a real model on a real cluster; ``validate`` compares predicted with
-measured step times. All take the words of the commands and return the objects that the commands print.
+measured step times; ``sweep`` asks such questions of many scenarios. All take the words of the commands and
+return the objects that the commands print.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalewall.errors import InputError, InputErrors, NoAnswer, ScalewallError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import polars as pl
 
     from scalewall.hardware.cluster import Cluster
     from scalewall.study.closed_form import Wall
     from scalewall.study.limits import Limits, Progress
     from scalewall.study.plan import Planning
+    from scalewall.study.sweep import Swept
     from scalewall.study.validation import Validation
     from scalewall.workload.model import Model
 
@@ -30,7 +33,10 @@ __all__ = [
     "limits",
     "load_hardware",
     "load_model",
+    "open_sweep",
     "plan",
+    "sweep",
+    "to_xarray",
     "validate",
     "wall",
 ]
@@ -169,3 +175,50 @@ def load_hardware(name: str, preset: str | None = None) -> Cluster:
     from scalewall.hardware import catalogue
 
     return catalogue.load(name, preset)
+
+
+def sweep(source: str | Path | Mapping[str, Any], out: str | Path, **words: Any) -> Swept:
+    """Answer many scenarios into the folder `out`; what is there already is not computed again.
+
+    Parameters
+    ----------
+    source
+        A TOML file, or a table of the same form.
+    out
+        The folder of the rows.
+    **words
+        As `scalewall.study.sweep.sweep` takes them: ``executor`` (any of `concurrent.futures`),
+        ``workers``, ``scheduler``, ``mix``, ``progress``.
+
+    Raises
+    ------
+    InputError
+        If the sweep is wrong, or the folder cannot be written or holds another one.
+    NoAnswer
+        If no scenario has an answer.
+    ScalewallError
+        If disk or workers are gone; the same call goes on from there.
+
+    Examples
+    --------
+    >>> table = {"ask": "wall", "grid": {"latency": ["9us", "4us"], "layers": [60, 120]}}
+    >>> sweep(table, "rows", workers=2).computed  # doctest: +SKIP
+    4
+    """
+    from scalewall.study import sweep as study
+
+    return study.sweep(source, out, **words)
+
+
+def open_sweep(folder: str | Path) -> pl.LazyFrame:
+    """Return the rows of the sweep in `folder` as a lazy polars frame, in no particular order."""
+    from scalewall.study import sweep_open
+
+    return sweep_open.open_sweep(folder)
+
+
+def to_xarray(folder: str | Path) -> Any:
+    """Return the sweep in `folder` as an `xarray.Dataset`, a dimension for each axis of its grid."""
+    from scalewall.study import sweep_open
+
+    return sweep_open.to_xarray(folder)

@@ -9,7 +9,7 @@ import warnings
 
 from cyclopts import App, CycloptsError
 
-from scalewall.cli import known, last, planning, scaling, why
+from scalewall.cli import known, last, planning, scaling, sweeping, why
 from scalewall.cli.shown import complain
 from scalewall.errors import InputError, ScalewallError
 
@@ -28,6 +28,8 @@ for command in (
 ):
     app.command(command)
 app.command(why.figures_, name="figures")
+app.command(sweeping.sweep)
+app.command(sweeping.sweep_figure)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -61,7 +63,7 @@ def run(arguments: list[str]) -> int:
         complain(f"The output could not be written: {error.strerror or error}.")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except KeyboardInterrupt:
-        complain("Stopped.")
+    except KeyboardInterrupt as stopped:
+        complain(str(stopped) or "Stopped.")
         return 130
     return 0

@@ -17,8 +17,16 @@ from scalewall.units import parse, show
 
 Array = Any
 
-KINDS = {"lognormal": ("median", "sigma"), "normal": ("mean", "std"), "uniform": ("low", "high")}
-"""Distributions and their parameters; a fourth is a list of ``samples``, each as likely as the others."""
+KINDS = {
+    "lognormal": ("median", "sigma"),
+    "normal": ("mean", "std"),
+    "uniform": ("low", "high"),
+    "loguniform": ("low", "high"),
+}
+"""Distributions and their parameters; one more is a list of ``samples``, each as likely as the others."""
+
+SEQUENCES = ("sobol", "halton")
+"""Quasi-random sequences of the unit cube, by the names of `quasi_random`."""
 
 _TIMES = re.compile(r"\s*(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*x\s*")
 _EDGE = 1e-12  # no draw lies farther out than that share of a distribution
@@ -71,6 +79,9 @@ class Uncertain:
         elif self.kind == "uniform":
             low, high = self.numbers
             found = low + u * (high - low)
+        elif self.kind == "loguniform":
+            low, high = self.numbers
+            found = low * np.exp(u * np.log(high / low))
         else:
             middle, spread = self.numbers
             log = self.kind == "lognormal"
@@ -115,11 +126,17 @@ class Uncertainty:
 
 def unit_cube(n: int, dimensions: int, seed: int) -> Array:
     """Return `n` (a power of two) scrambled Sobol points of the unit cube: (points, dimensions)."""
+    return quasi_random("sobol", dimensions, seed).random(n)
+
+
+def quasi_random(sequence: str, dimensions: int, seed: int) -> Any:
+    """Return scipy's generator of one of `SEQUENCES`, scrambled; it may be drawn from in blocks."""
     qmc = need_scipy().qmc
+    kind = {"sobol": qmc.Sobol, "halton": qmc.Halton}[sequence]
     # scipy renamed the argument in 1.15; under the old name the same seed means other points.
     name = "rng" if "rng" in inspect.signature(qmc.Sobol.__init__).parameters else "seed"
     seeded: Mapping[str, Any] = {name: np.random.default_rng(seed)}
-    return qmc.Sobol(dimensions, scramble=True, **seeded).random(n)
+    return kind(dimensions, scramble=True, **seeded)
 
 
 def need_scipy() -> Any:
@@ -134,7 +151,7 @@ def need_scipy() -> Any:
         from scipy import stats
     except ImportError:
         raise ScalewallError(
-            "Uncertainty needs scipy, which is not installed: pip install 'scalewall[uncertainty]'."
+            "Quasi-random draws need scipy, which is not installed: pip install 'scalewall[uncertainty]'."
         ) from None
     return stats
 
@@ -149,9 +166,9 @@ def read(tables: Mapping[str, Any], known: Mapping[str, Input], lenient: bool = 
     ----------
     tables
         By input a distribution: ``{lognormal: {median, sigma}}``, ``{normal: {mean, std}}``,
-        ``{uniform: {low, high}}`` or ``{samples: [...]}``, with an optional ``source``. Values may be
-        text with a unit, or multiples of what the scenario has (``1.2x``). Optionally
-        ``correlation: {inputs: [...], matrix: [[...], ...]}``.
+        ``{uniform: {low, high}}``, ``{loguniform: {low, high}}`` or ``{samples: [...]}``, with an optional
+        ``source``. Values may be text with a unit, or multiples of what the scenario has (``1.2x``).
+        Optionally ``correlation: {inputs: [...], matrix: [[...], ...]}``.
     known
         The scenario's inputs by name.
     lenient
@@ -225,7 +242,7 @@ def _parameters(kind: str, values: Any, given: Input, field: str) -> tuple[float
     for name in names:
         if name not in values:
             raise InputError(f"{field}.{name}", "given", None)
-    if kind == "uniform":
+    if kind in ("uniform", "loguniform"):
         low, high = (_possible(values[name], given, f"{field}.{name}") for name in names)
         if low >= high:
             raise InputError(f"{field}.high", f"more than low ({show(low, given.unit)})", values["high"])
@@ -233,21 +250,22 @@ def _parameters(kind: str, values: Any, given: Input, field: str) -> tuple[float
     middle = _possible(values[names[0]], given, f"{field}.{names[0]}")
     place = f"{field}.{names[1]}"
     spread = (
-        parse(values["sigma"], "1", place) if kind == "lognormal" else _number(values["std"], given, place)
+        parse(values["sigma"], "1", place) if kind == "lognormal" else number_of(values["std"], given, place)
     )
     if not 0.0 < spread < math.inf:
         raise InputError(place, "a positive number", values[names[1]])
     return middle, spread
 
 
-def _number(value: Any, given: Input, field: str) -> float:
+def number_of(value: Any, given: Input, field: str) -> float:
+    """Return a value in SI: a number, a text with a unit, or a multiple such as ``1.2x`` of `given`."""
     if isinstance(value, str) and (match := _TIMES.fullmatch(value)):
         return float(match[1]) * given.value
     return parse(value, given.unit, field)
 
 
 def _possible(value: Any, given: Input, field: str) -> float:
-    number = _number(value, given, field)
+    number = number_of(value, given, field)
     if not given.allows(number):
         low = f"at least {show(given.least, given.unit)}" if given.least else "positive"
         high = f" and at most {show(given.most, given.unit)}" if math.isfinite(given.most) else ""

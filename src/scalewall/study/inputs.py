@@ -99,6 +99,12 @@ def inputs(scenario: Scenario, cluster: Cluster) -> dict[str, Input]:
     return {i.name: i for i in found if 0.0 < i.value < math.inf}
 
 
+def inputs_of_cluster(scenario: Scenario, cluster: Cluster) -> dict[str, Input]:
+    """Return those of `inputs` that are the network's and the device's."""
+    found = [*_of_network(cluster), *_of_device(scenario, cluster)]
+    return {i.name: i for i in found if 0.0 < i.value < math.inf}
+
+
 # Network ---------------------------------------------------------------------------------------------
 
 

@@ -157,6 +157,16 @@ def _uncertain(scenario: Scenario) -> list[Uncertainty]:
     return uncertain_inputs(scenario)
 
 
+def limits_of(
+    scenario: Scenario, cluster: Cluster, progress: Progress | None = None, coarse: Curve | None = None
+) -> Curve:
+    """Return the limits of `cluster`, whatever devices the scenario names; otherwise as `limits`."""
+    tell = progress or (lambda done, total, what: None)
+    if scenario.is_papers:
+        return _paper_curve(scenario, cluster, tell)
+    return _curve(scenario, cluster, tell, coarse)
+
+
 def _same_runs(one: Scenario, other: Scenario) -> bool:
     """Whether the best run of a compute is the same under both: they may differ in what is looked at."""
     return (

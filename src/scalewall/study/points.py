@@ -76,7 +76,12 @@ def best_point(
 
 
 def best_points(
-    scenario: Scenario, training_flop: float | str, *, devices: float | str | None = None, top: int | str = 5
+    scenario: Scenario,
+    training_flop: float | str,
+    *,
+    devices: float | str | None = None,
+    top: int | str = 5,
+    clusters: Sequence[Cluster] | None = None,
 ) -> dict[str, list[Point]]:
     """Return by device the best runs of `training_flop`, of different degrees, best first.
 
@@ -90,6 +95,8 @@ def best_points(
         If given, the fastest runs on just as many devices, deadline or not.
     top
         How many.
+    clusters
+        On what, if not on the scenario's devices.
 
     Raises
     ------
@@ -100,7 +107,7 @@ def best_points(
     count = whole(top, "top", 1, MOST_TOP)
     number = None if devices is None else _count(devices)
     found: dict[str, list[Point]] = {}
-    for cluster in scenario.clusters:
+    for cluster in scenario.clusters if clusters is None else clusters:
         asked = question(scenario, cluster, flop)
         if asked is None:
             must = f"enough for a model of one block and at most {MOST_FLOP:g} FLOP"

@@ -147,6 +147,11 @@ _INSIDE: Mapping[str, tuple[str, str]] = {
 """Where in a scenario's tables the words stand that a call or a command uses."""
 
 
+def words_known() -> set[str]:
+    """Return every word that `scenario` takes."""
+    return {a.name for a in attrs.fields(Scenario)} | set(_INSIDE) | {"sparse"}
+
+
 def scenario(**words: Any) -> Scenario:
     """Return the scenario that `words` describe; what is left out or None keeps its default.
 
@@ -170,9 +175,9 @@ def scenario(**words: Any) -> Scenario:
     both = sparse and "sparsity_law" in given
     if sparse:
         given.setdefault("sparsity_law", "baseline")
-    known = {a.name for a in attrs.fields(Scenario)} | set(_INSIDE)
+    known = words_known() - {"sparse"}
     faults = [
-        InputError(name, "absent or a known field", name, nearest(name, known | {"sparse"}))
+        InputError(name, "absent or a known field", name, nearest(name, words_known()))
         for name in set(given) - known
     ]
     if both:
