@@ -11,15 +11,23 @@ import pytest
 from scalewall.cli import last, run
 from scalewall.study.citations import Answered, answered_in, citations
 from scalewall.study.scenario import scenario
+from scalewall.study.validation import validate_file
 from tests.study.answers import write_quick
 
 Capture = pytest.CaptureFixture[str]
+
+PLAN = "plan llama-3-8b --hardware h100-sxm --gpus 16 --batch 64 --seq 8192 --top 1"
+RUNS = (
+    "id,device,n_gpus,tp,pp,seq_len,global_batch_size,n_layers,d_model,n_heads,step_time_s,precision\n"
+    "mine-1,h100-sxm,8,1,1,4096,64,32,4096,32,3.5,bf16\n"
+)
 
 
 @pytest.fixture
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     write_quick(tmp_path)
+    (tmp_path / "runs.csv").write_text(RUNS, encoding="utf-8")
     return "quick.toml"
 
 
@@ -44,6 +52,14 @@ def cited(capsys: Capture, *words: str) -> dict[str, list[str]]:
             {"epochmodels"},
         ),
         ("uncertainty --hardware quick.toml --samples 2", {"joe2008sobol"}, {"saltelli2010variance"}),
+        (
+            PLAN,
+            {"shoeybi2019megatron", "rajbhandari2019zero", "grattafiori2024llama3", "nvidia2022hopper"},
+            {"qi2023zerobubble", "bang2023vtrain", "land1960branch"},
+        ),
+        (f"{PLAN} --schedule zero-bubble --pp 2", {"qi2023zerobubble"}, {"bang2023vtrain"}),
+        ("validate --runs runs.csv", {"shah2024flash3", "nvidia2022hopper"}, {"bang2023vtrain"}),
+        ("models gpt3-175b", {"brown2020gpt3", "gpt3-175b"}, {"shoeybi2019megatron"}),
     ],
 )
 def test_each_answer_is_what_cite_cites(
@@ -94,11 +110,40 @@ def test_a_file_is_cited_by_what_it_holds(quick: str, capsys: Capture, name: str
     }
 
 
-@pytest.mark.parametrize("words", ["wall", "claims --only wall-params", "best 1e25 --hardware quick.toml"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("wall", "claims --only wall-params", "best 1e25 --hardware quick.toml"),
+        *(PLAN, "validate --runs runs.csv", "models llama-3-8b"),
+    ],
+)
 def test_documents_say_what_they_answer(quick: str, capsys: Capture, words: str) -> None:
     assert run([*words.split(), "--json"]) == 0
     Path("a.json").write_text(capsys.readouterr().out, encoding="utf-8")
     assert cited(capsys, "a.json") == cited(capsys)
+
+
+def test_a_plan_in_a_file_is_cited_by_what_it_holds(quick: str, capsys: Capture) -> None:
+    assert run([*PLAN.split(), "-o", "a.csv"]) == 0
+    found = cited(capsys)
+    assert run(["validate", "--runs", "runs.csv", "-o", "b.parquet"]) == 0
+    assert cited(capsys, "a.csv") == found
+    assert cited(capsys, "b.parquet") == cited(capsys)
+
+
+def test_the_runs_that_ship_are_cited_by_where_they_are_from() -> None:
+    """Every group of them but those that are skipped whole."""
+    said = " ".join(c.used_for[-1] for c in citations(None, "validate"))
+    for group in {row.source for row in validate_file().rows}:
+        assert f"measured runs ({group})" in said
+
+
+def test_a_models_own_file_is_cited(quick: str, capsys: Capture) -> None:
+    Path("own.toml").write_text('base = "gpt2"\nsource = "a report, of {ours}"\n', encoding="utf-8")
+    assert run(["models", "own.toml"]) == 0
+    assert list(cited(capsys).values()) == [["the model own: its dimensions"]]
+    assert run(["cite", "--bibtex"]) == 0
+    assert "title = {a report, of (ours)}," in capsys.readouterr().out
 
 
 def test_a_document_of_before_is_read_too() -> None:
@@ -116,6 +161,11 @@ def test_a_document_of_before_is_read_too() -> None:
         ("a.json", '{"a": 1}'),
         ("a.json", '{"answer": {"command": "wall", "kinds": ["x"]}}'),
         ("a.json", '{"answer": 3}'),
+        ("a.json", '{"answer": {"command": "plan", "kinds": ["plan"], "hardware": [3]}}'),
+        ("a.json", '{"answer": {"command": "plan", "kinds": ["plan"], "hardware": {"a": 1}}}'),
+        ("a.json", '{"answer": {"command": "plan", "kinds": ["plan"], "model": null}}'),
+        ("a.json", '{"answer": {"command": "plan", "kinds": ["plan"], "hardware": ["nope"]}}'),
+        ("a.json", '{"answer": {"command": "models", "kinds": [], "model": "nope"}}'),
         ("a.csv", "a,b\n1,2\n"),
         ("a.parquet", "PAR1"),
         ("missing.json", None),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
 from scalewall.cli.shown import console, print_json
-from scalewall.cli.words import File, Flag, Json, Several, Word, pairs
+from scalewall.cli.words import File, Flag, Json, Several, Shown, Word, pairs
 
 if TYPE_CHECKING:
     from scalewall.study.planning import PlanScenario
@@ -115,7 +115,7 @@ def plan(
     json: Json = False,
     output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
     figure: File = None,
-) -> None:
+) -> Any:
     """The best strategies for a real model on a real cluster, or what a given one does.
 
     Step time, utilisation, where every second and every byte goes, what binds, and whether it fits.
@@ -139,25 +139,33 @@ def plan(
     from scalewall.present import files, tables_plan
     from scalewall.study import plan as study
     from scalewall.study import records_plan
+    from scalewall.study.citations import Answered
 
-    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
-        if path is not None:
-            files.check_path(path, field, endings)
+    Shown(output=output, figure=figure).check()
     wanted = wanted or Wanted()
     if min_gpus:
         wanted.gpus = "1"
     scenario = wanted.read(model=model, top=top)
     answer = study.fewest(scenario) if min_gpus else study.plan(scenario)
+    answered = Answered(
+        command="plan",
+        kinds=("plan", "zero-bubble") if scenario.schedule == "zero-bubble" else ("plan",),
+        hardware=(scenario.hardware,),
+        preset=scenario.preset,
+        model=scenario.model,
+    )
+    document = {"answer": answered.as_dict(), **records_plan.of_planning(answer)}
     if json:
-        print_json(records_plan.of_planning(answer))
+        print_json(document)
     else:
         tables_plan.show_planning(console(), answer)
     if output is not None:
-        files.write_rows(records_plan.planning_rows(answer), records_plan.of_planning(answer), output)
+        files.write_rows(records_plan.planning_rows(answer), document, output)
     if figure is not None:
         from scalewall.present import figures_plan
 
         files.write_figure(figures_plan.planning_figure(answer), figure)
+    return answered
 
 
 def validate(
@@ -168,7 +176,7 @@ def validate(
     json: Json = False,
     output: Annotated[File, Parameter(name=("--output", "-o"))] = None,
     figure: File = None,
-) -> None:
+) -> Any:
     """Predicted against measured: the step time of every published run that says enough.
 
     Parameters
@@ -189,26 +197,32 @@ def validate(
     from scalewall.present import files, tables_validation
     from scalewall.study import records_plan
     from scalewall.study import validation as study
+    from scalewall.study.citations import Answered
 
-    for path, field, endings in ((output, "output", files.TABLES), (figure, "figure", files.FIGURES)):
-        if path is not None:
-            files.check_path(path, field, endings)
+    Shown(output=output, figure=figure).check()
     answer = study.validate_file(runs, **pairs("set", set_))
+    answered = Answered(
+        command="validate",
+        kinds=("plan",) if runs else ("plan", "validate"),
+        hardware=tuple(answer.summary.by_device),
+    )
+    document = {"answer": answered.as_dict(), **records_plan.of_validation(answer)}
     if json:
-        print_json(records_plan.of_validation(answer))
+        print_json(document)
     else:
         tables_validation.show_validation(console(), answer, rows)
     if output is not None:
-        about = {"runs": str(runs or "those that ship"), **records_plan.of_validation(answer)}
+        about = {"runs": str(runs or "those that ship"), **document}
         about.pop("rows")
         files.write_rows(records_plan.validation_rows(answer), about, output)
     if figure is not None:
         from scalewall.present import figures_validation
 
         files.write_figure(figures_validation.validation_figure(answer), figure)
+    return answered
 
 
-def models(name: str | None = None, /, *, seq: Word = None, json: Json = False) -> None:
+def models(name: str | None = None, /, *, seq: Word = None, json: Json = False) -> Any:
     """The catalogue of models, or one of them with its exact counts.
 
     Parameters
@@ -223,19 +237,22 @@ def models(name: str | None = None, /, *, seq: Word = None, json: Json = False) 
     """
     from scalewall.present import tables_models
     from scalewall.study import records_plan
+    from scalewall.study.citations import Answered
     from scalewall.study.planning import read_count
     from scalewall.workload.formats import model_names, read_model
 
     length = read_count(seq or "4096", "seq", 10**9)
     if name is not None:
         model = read_model(name)
+        answered = Answered(command="models", model=name)
         if json:
-            print_json(records_plan.of_model(model, length))
+            print_json({"answer": answered.as_dict(), **records_plan.of_model(model, length)})
         else:
             console().print(tables_models.model_entry(model, length))
-        return
+        return answered
     known = [read_model(one) for one in model_names()]
     if json:
         print_json({"models": [records_plan.of_model(model, length) for model in known]})
     else:
         tables_models.show_models(console(), known)
+    return None

@@ -2,7 +2,8 @@
 
 Some sources stand behind some kinds of answers alone: ``wall``, ``claims``, ``figures`` are commands,
 ``models`` is the table of notable models, ``draws`` the draws of uncertain inputs, ``sobol`` Sobol indices,
-``reduction`` networks whose switches reduce.
+``reduction`` networks whose switches reduce, ``plan`` the step of a real run, ``zero-bubble`` one with that
+schedule, ``validate`` the measured runs that ship.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import attrs
 
 from scalewall.cost.assumptions import Assumptions
 from scalewall.errors import InputError
+from scalewall.hardware import catalogue
 from scalewall.hardware.cluster import Cluster, Source
 from scalewall.schema import read_toml, structure
 from scalewall.study.scenario import Scenario, scenario
+from scalewall.workload.formats import read_model
 from scalewall.workload.scaling import Scaling
 
 SHIPPED = Path(str(files("scalewall"))) / "data" / "sources.toml"
@@ -35,7 +38,10 @@ _LAWS = {
 }
 """What the named laws rest on; a law of the user's own rests on the user."""
 
-KINDS = ("wall", "claims", "figures", "models", "draws", "sobol", "reduction")
+KINDS = (
+    *("wall", "claims", "figures", "models", "draws", "sobol", "reduction"),
+    *("plan", "zero-bubble", "validate"),
+)
 """Kinds of answers that some sources stand behind alone."""
 
 _BIBTEX = (
@@ -150,8 +156,41 @@ def citations(asked: Scenario | None, *kinds: str) -> tuple[Citation, ...]:
     for keys, what in _choices(asked):
         for key in keys:
             used[key].append(what)
+    return _with_entries(used, asked.clusters)
+
+
+def citations_of_run(
+    hardware: Iterable[str], preset: str | None, model: str, *kinds: str
+) -> tuple[Citation, ...]:
+    """Return the sources behind an answer on real runs: by its kinds, of its devices, of its model if any.
+
+    Parameters
+    ----------
+    hardware, preset
+        Names of the devices, or paths, and the preset whose entries are meant.
+    model
+        Name or path of the model; empty if no one model is meant.
+    kinds
+        Of `KINDS`, those that the answer is of.
+    """
+    used = _used_by(kinds)
     loose: list[Citation] = []
-    for cluster in asked.clusters:
+    if model:
+        shape = read_model(model)
+        for key in _matching(shape.source):
+            used[key].append(f"the model {shape.name}")
+        if shape.source:
+            key = re.sub(r"[^\w.-]+", "-", shape.name)
+            made = Reference(key=key, kind="misc", title=_escaped(shape.source))
+            what = (f"the model {shape.name}: its dimensions",)
+            loose.append(Citation(key=made.key, text=shape.source, bibtex=made.bibtex, used_for=what))
+    return (*_with_entries(used, [catalogue.load(name, preset) for name in hardware]), *loose)
+
+
+def _with_entries(used: dict[str, list[str]], clusters: Iterable[Cluster]) -> tuple[Citation, ...]:
+    """Return the literature that is used, that of hardware entries added, then what only these name."""
+    loose: list[Citation] = []
+    for cluster in clusters:
         for key, fields in _known_fields(cluster).items():
             used[key].append(f"{cluster.name}: {', '.join(fields)}")
         loose += _loose(cluster)
@@ -163,21 +202,29 @@ class Answered:
     """An answer as far as its sources go: the command that gave it, what was asked, and its kinds.
 
     `scenarios` holds all that was asked, in the order of its parts; it is empty where there is no
-    scenario, as for the closed form of the wall. `kinds` are as in `citations`.
+    scenario, as for the closed form of the wall. `kinds` are as in `citations`; answers on real runs
+    name their `hardware`, its `preset` and their `model`, as in `citations_of_run`.
     """
 
     command: str
     scenarios: tuple[Scenario, ...] = ()
     kinds: tuple[str, ...] = ()
+    hardware: tuple[str, ...] = ()
+    preset: str | None = None
+    model: str = ""
 
     @property
     def citations(self) -> tuple[Citation, ...]:
         """The sources behind the answer."""
+        if not self.scenarios and (self.hardware or self.model):
+            return citations_of_run(self.hardware, self.preset, self.model, *self.kinds)
         return merged(*(citations(asked, *self.kinds) for asked in self.scenarios or (None,)))
 
     def as_dict(self) -> dict[str, Any]:
         """Return what an answer's document says of it besides its scenario, as plain values."""
-        return {"command": self.command, "kinds": list(self.kinds)}
+        run = {"hardware": list(self.hardware), "preset": self.preset, "model": self.model}
+        said = {name: value for name, value in run.items() if value}
+        return {"command": self.command, "kinds": list(self.kinds), **said}
 
     def as_documents(self) -> dict[str, Any]:
         """Return the same with the scenario, as a document holds it; of several, that of the first part."""
@@ -198,8 +245,28 @@ def answered_in(document: Mapping[str, Any]) -> Answered:
     kinds = about.get("kinds", []) if known else None
     if not isinstance(kinds, list) or not set(map(str, kinds)) <= set(KINDS):
         raise InputError("answer", "an answer of scalewall", sorted(document)[:5])
+    command = str(about.get("command", "limits"))
+    run = {name: about[name] for name in ("hardware", "preset", "model") if name in about}
+    if run:
+        return _answered_run(command, tuple(kinds), **run)
     scenarios = (scenario(**asked),) if isinstance(asked, Mapping) else ()
-    return Answered(command=str(about.get("command", "limits")), scenarios=scenarios, kinds=tuple(kinds))
+    return Answered(command=command, scenarios=scenarios, kinds=tuple(kinds))
+
+
+def _answered_run(
+    command: str, kinds: tuple[str, ...], hardware: object = (), preset: object = None, model: object = ""
+) -> Answered:
+    """Return what a document on real runs is an answer to."""
+    names = hardware if isinstance(hardware, (list, tuple)) else [None]
+    if not all(isinstance(name, str) for name in (*names, model, preset or "")):
+        raise InputError("answer", "an answer of scalewall", [hardware, preset, model])
+    return Answered(
+        command=command,
+        kinds=kinds,
+        hardware=tuple(map(str, names)),
+        preset=str(preset) if preset else None,
+        model=str(model),
+    )
 
 
 def merged(*several: tuple[Citation, ...]) -> tuple[Citation, ...]:
