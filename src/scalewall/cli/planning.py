@@ -136,12 +136,13 @@ def plan(
     figure
         Write a figure: .html, or .png, .svg, .pdf.
     """
-    from scalewall.present import files, tables_plan
+    from scalewall.present import tables_plan
     from scalewall.study import plan as study
     from scalewall.study import records_plan
     from scalewall.study.citations import Answered
 
-    Shown(output=output, figure=figure).check()
+    out = Shown(json=json, output=output, figure=figure)
+    out.check()
     wanted = wanted or Wanted()
     if min_gpus:
         wanted.gpus = "1"
@@ -154,17 +155,19 @@ def plan(
         preset=scenario.preset,
         model=scenario.model,
     )
-    document = {"answer": answered.as_dict(), **records_plan.of_planning(answer)}
-    if json:
-        print_json(document)
-    else:
-        tables_plan.show_planning(console(), answer)
-    if output is not None:
-        files.write_rows(records_plan.planning_rows(answer), document, output)
-    if figure is not None:
+
+    def drawn() -> Any:
         from scalewall.present import figures_plan
 
-        files.write_figure(figures_plan.planning_figure(answer), figure)
+        return figures_plan.planning_figure(answer)
+
+    out.show(
+        answered,
+        lambda: records_plan.of_planning(answer),
+        lambda screen: tables_plan.show_planning(screen, answer),
+        lambda: records_plan.planning_rows(answer),
+        drawn,
+    )
     return answered
 
 
