@@ -12,6 +12,7 @@ from scalewall.cli.shown import console, print_json
 from scalewall.cli.words import File, Flag, Json, Several, Shown, Word, pairs
 
 if TYPE_CHECKING:
+    from scalewall.study.citations import Answered
     from scalewall.study.planning import PlanScenario
 
 Train = Annotated[str | None, Parameter(group=Group("How it is trained", sort_key=1))]
@@ -105,6 +106,19 @@ class Wanted:
         return plan_scenario(file, **{**constants, **words, **more})
 
 
+def _answered(scenario: PlanScenario) -> Answered:
+    """Return what a plan is an answer to."""
+    from scalewall.study.citations import Answered
+
+    return Answered(
+        command="plan",
+        kinds=("plan", "zero-bubble") if scenario.schedule == "zero-bubble" else ("plan",),
+        hardware=(scenario.hardware,),
+        preset=scenario.preset,
+        model=scenario.model,
+    )
+
+
 def plan(
     model: str | None = None,
     /,
@@ -139,7 +153,6 @@ def plan(
     from scalewall.present import tables_plan
     from scalewall.study import plan as study
     from scalewall.study import records_plan
-    from scalewall.study.citations import Answered
 
     out = Shown(json=json, output=output, figure=figure)
     out.check()
@@ -148,13 +161,7 @@ def plan(
         wanted.gpus = "1"
     scenario = wanted.read(model=model, top=top)
     answer = study.fewest(scenario) if min_gpus else study.plan(scenario)
-    answered = Answered(
-        command="plan",
-        kinds=("plan", "zero-bubble") if scenario.schedule == "zero-bubble" else ("plan",),
-        hardware=(scenario.hardware,),
-        preset=scenario.preset,
-        model=scenario.model,
-    )
+    answered = _answered(scenario)
 
     def drawn() -> Any:
         from scalewall.present import figures_plan
