@@ -394,3 +394,38 @@ def test_the_table_is_made_the_same_again(tmp_path: Path) -> None:
         assert file.read() == text
     assert made.read_bytes()[4:8] == b"\0\0\0\0"  # no time of making
     assert SHIPPED.stat().st_size < 120_000
+
+
+# What cannot be
+
+
+CONSTANTS = [
+    *("matmul=0", "attention=0", "pointwise=0", "throttling=1e400", "backward_pointwise=1e300"),
+    *("optimizer_traffic=1e300", "loss_traffic=1e300", "framework=1e400", "fragmentation=1e300"),
+    *("logit=1e300", "plain_logit=1e400"),
+]
+
+
+@pytest.mark.parametrize("constant", CONSTANTS)
+def test_a_constant_without_a_finite_answer_is_refused(constant: str, capsys: Capture) -> None:
+    name = constant.partition("=")[0]
+    assert f"'{name}' must be" in complaint(f"validate --set {constant}", capsys)
+    assert name in complaint(f"{GIVEN} --set {constant}", capsys)
+
+
+@pytest.mark.parametrize("count", ["1,,2", "1,2", "12,34", "1__0", "9" * 40])
+def test_a_count_is_written_as_one(count: str, capsys: Capture) -> None:
+    assert f"Got '{count}' instead" in complaint(f"{LLAMA} --top {count}", capsys)
+    assert "Got '0' instead" in complaint("models gpt2 --seq 0", capsys)
+    document("models gpt2 --seq 1,024", capsys)
+
+
+def test_a_time_next_to_nothing_is_skipped(capsys: Capture) -> None:
+    Path("runs.csv").write_text(f"{HEADER}\n{ROW.replace('3.5', '1e-320')}\n")
+    (row,) = document("validate --runs runs.csv", capsys)["skipped"]
+    assert "step_time_s" in row["reason"]
+
+
+def test_a_name_that_no_file_can_have_gets_one_line(capsys: Capture) -> None:
+    assert run(["sweep-figure", ".", "a\0b", "c"]) == 2
+    assert "'output' must be a file name" in capsys.readouterr().err

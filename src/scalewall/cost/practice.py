@@ -16,13 +16,18 @@ def _fitted(unit: str, doc: str, default: float, most: float = 1e6) -> Any:
     return quantity(unit, doc, default=default, least=0.0, open_below=False, most=most, source=_FITTED)
 
 
+def _rate(doc: str, default: float) -> Any:
+    """Return a fitted share of a rate, which cannot be zero."""
+    return quantity("1", doc, default=default, most=1.5, source=_FITTED)
+
+
 @attrs.frozen(kw_only=True)
 class Practice:
     """Constants of the `full` fidelity, the same for all models, devices and runs."""
 
-    matmul: float = _fitted("1", "share of a microbenchmark's rate that matmuls keep in training", 0.833, 1.5)
-    attention: float = _fitted("1", "the same for attention cores", 0.98, 1.5)
-    pointwise: float = _fitted("1", "share of memory bandwidth that norms and activations reach", 0.805, 1.5)
+    matmul: float = _rate("share of a microbenchmark's rate that matmuls keep in training", 0.833)
+    attention: float = _rate("the same for attention cores", 0.98)
+    pointwise: float = _rate("share of memory bandwidth that norms and activations reach", 0.805)
     host_layer: float = _fitted("s", "of starting a layer's forward kernels; backward twice", 5.28e-4)
     host_step: float = _fitted("s", "a step whatever its size: loading, synchronising, norms", 0.0263)
     overlap_tensor: float = _fitted("1", "share of tensor-parallel traffic hidden behind matmuls", 1.0, 1.0)
@@ -36,6 +41,7 @@ class Practice:
         "exponent of the power limit in the rate a device sustains",
         default=1 / 3,
         least=0.0,
+        most=10.0,
         open_below=False,
         source="dynamic power goes with the cube of the clock, as the voltage goes with it",
     )
@@ -43,18 +49,21 @@ class Practice:
         "1",
         "memory traffic of norms and activations backward, over forward",
         default=1.6,
+        most=1e6,
         source="reads the input and the output's gradient, writes the input's",
     )
     optimizer_traffic: float = quantity(
         "B",
         "memory traffic of Adam a parameter",
         default=30.0,
+        most=1e6,
         source="gradient read, three 32-bit states read and written, 16-bit weight written: 4 + 24 + 2",
     )
     loss_traffic: float = quantity(
         "B",
         "memory traffic of the loss a logit, forward and backward",
         default=24.0,
+        most=1e6,
         source="16-bit logits read; a 32-bit copy written, and read for maximum, sum and gradient",
     )
 

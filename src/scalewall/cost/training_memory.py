@@ -40,6 +40,7 @@ class Allowance:
         "B",
         "context, communication libraries, kernels",
         default=3e9,
+        most=1e15,
         least=0.0,
         open_below=False,
         source="CUDA context and NCCL take 2 to 4 GB on current systems; the context alone 1.6 GB on an A100 "
@@ -49,6 +50,7 @@ class Allowance:
         "1",
         "share of what is allocated that the allocator cannot use",
         default=0.05,
+        most=1e3,
         least=0.0,
         open_below=False,
         source="PyTorch's caching allocator, peaks reserved over allocated: 66.8/63.4, 54.6/50.7 and "
@@ -58,6 +60,7 @@ class Allowance:
         "B",
         "a logit, and its gradient, of 16 bits each",
         default=4.0,
+        most=1e6,
         source="2 + 2, Transformer Engine's fused loss, as SimuMax's readings confirm. Megatron-LM's own "
         "loss has a 32-bit softmax, 6.1 measured, and 10.1 fused by it (NovaSky-AI/SkyRL pull request 1841)",
     )
@@ -65,6 +68,7 @@ class Allowance:
         "B",
         "the same where the loss is not fused: 32-bit log-softmax, and two gradients of its size",
         default=12.0,
+        most=1e6,
         source="4 + 4 + 4, PyTorch's cross-entropy of 32-bit logits (torch.nn.functional)",
     )
 

@@ -37,6 +37,8 @@ def check_path(path: Path, field: str, endings: tuple[str, ...]) -> None:
             "a file in a folder that exists" if not _is_folder(path.parent) else "a file that can be written"
         )
         raise InputError(field, must, str(path), f"{error.strerror}.") from None
+    except ValueError:  # a zero byte, or what no file's name can hold
+        raise InputError(field, "a file name", str(path)) from None
 
 
 def _is_folder(path: Path) -> bool:

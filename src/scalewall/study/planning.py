@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from scalewall.workload.formats import read_model
 from scalewall.workload.job import Job
 
 MOST_DEVICES = 10_000_000
+_COUNT = re.compile(r"\d+(_\d+)*|\d{1,3}(,\d{3})+", re.ASCII)
 DEGREES = ("tp", "cp", "dp", "pp", "vpp", "micro_batch", "zero")
 
 
@@ -213,9 +215,13 @@ def read_name(value: object, field: str) -> str:
 
 def read_count(value: object, field: str, most: float) -> int:
     """Return `value`, a whole number from 1 to `most`, also as text such as ``16,384``."""
-    if isinstance(value, str) and value.replace(",", "").replace("_", "").isdecimal():
-        value = int(value.replace(",", "").replace("_", "")[:30])
-    return whole(value, field, 1, most)
+    read = value
+    if isinstance(value, str) and _COUNT.fullmatch(value.strip()):
+        read = int(re.sub("[,_]", "", value.strip())[:30])
+    try:
+        return whole(read, field, 1, most)
+    except InputError as error:
+        raise InputError(field, error.must, value) from None
 
 
 def check(asked: PlanScenario, job: Job, cluster: Cluster) -> None:

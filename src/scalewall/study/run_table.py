@@ -22,6 +22,9 @@ COUNTS = (
 MOST_AMOUNT = {"n_params": math.inf, "measured_value": 1e12, "step_time_s": 1e7}
 """The amounts of a row, and how large each may be."""
 
+LEAST_AMOUNT = 1e-9
+"""No amount is smaller."""
+
 AMOUNTS = tuple(MOST_AMOUNT)
 MOST, MOST_LAYERS = 10**9, 10_000
 """No count of a row is larger, and no model deeper."""
@@ -93,9 +96,9 @@ def check_numbers(row: Mapping[str, Any]) -> None:
             most = MOST_LAYERS if name == "n_layers" else MOST
             if not good or value % 1 or value > most:
                 raise Skipped(f"its {name} is {_told(value)}, not a whole number from 1 to {most:,}")
-        elif not good or value > MOST_AMOUNT[name]:
-            limit = f" and at most {MOST_AMOUNT[name]:g}" if good else ""
-            raise Skipped(f"its {name} is {_told(value)}, not a number above 0{limit}")
+        elif not good or not LEAST_AMOUNT <= value <= MOST_AMOUNT[name]:
+            limit = f" from {LEAST_AMOUNT:g} to {MOST_AMOUNT[name]:g}" if good else " above 0"
+            raise Skipped(f"its {name} is {_told(value)}, not a number{limit}")
     chunks = row["pp"] * (row.get("virtual_pp") or 1)
     # Embedding and head may count as a layer each.
     if row["n_layers"] < chunks and (row["n_layers"] + 2) % chunks:
