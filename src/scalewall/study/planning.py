@@ -244,6 +244,10 @@ def check(asked: PlanScenario, job: Job, cluster: Cluster) -> None:
     for name in ("tp", "cp", "pp", "dp"):
         must = f"a divisor of the {asked.gpus} devices"
         _each(getattr(asked, name), name, must, lambda d: asked.gpus % d == 0)
+    stage = -(-model.layers // min(asked.pp or (1,)))
+    if isinstance(asked.recompute, int) and asked.recompute > stage:
+        must = f"none, selective, full, or at most the {stage} layers of a stage"
+        raise InputError("recompute", must, asked.recompute)
     _product(asked)
     for dp in _data_parallel(asked):
         sizes = asked.micro_batch or (1,)
