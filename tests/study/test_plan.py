@@ -165,11 +165,16 @@ def test_nothing_fixed_has_no_other_optimum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "share"), [("none", 0.0), ("full", 1.0), (3, 3 / 12), ("5", 5 / 12), (99, 1.0)]
+    ("asked", "share"), [("none", 0.0), ("full", 1.0), (3, 3 / 12), ("5", 5 / 12), (12, 1.0)]
 )
 def test_recomputation_that_is_fixed(asked: str | int, share: float) -> None:
     answer = plan(**GPT3, tp=8, pp=8, recompute=asked, top=1)
     assert answer.strategies[0].plan.recomputed == pytest.approx(share)
+
+
+def test_more_recomputed_layers_than_a_stage_has() -> None:
+    with pytest.raises(InputError, match="at most the 12 layers of a stage"):
+        plan(**GPT3, tp=8, pp=8, recompute=13)
 
 
 def test_context_is_not_split_where_all_other_degrees_are_given() -> None:
