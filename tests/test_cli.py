@@ -93,6 +93,7 @@ PROMISED: dict[str, set[str]] = {
     "sensitivity --hardware quick.toml --at wall --only duration": {"scenario"},
 }
 LONGER = {
+    "serve",
     "figures",
     "uncertainty",
     "plan",

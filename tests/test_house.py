@@ -31,7 +31,8 @@ FLOORS: list[set[str]] = [
     {"study"},
     {"present"},
     {FACE},
-    {"cli", "web"},
+    {"web"},
+    {"cli"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 EXEMPT = {"__init__.py", "__main__.py"}  # the face's own modules

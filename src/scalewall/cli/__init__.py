@@ -9,7 +9,7 @@ import warnings
 
 from cyclopts import App, CycloptsError
 
-from scalewall.cli import known, last, planning, scaling, sweeping, why
+from scalewall.cli import known, last, planning, scaling, serving, sweeping, why
 from scalewall.cli.shown import complain
 from scalewall.errors import InputError, ScalewallError
 
@@ -24,7 +24,7 @@ for command in (
     *(scaling.limits, scaling.best, scaling.wall),
     *(planning.plan, planning.validate, planning.models),
     *(why.sensitivity, why.forecast, why.uncertainty, why.claims, why.cite),
-    *(known.hardware, known.assumptions),
+    *(known.hardware, known.assumptions, serving.serve),
 ):
     app.command(command)
 app.command(why.figures_, name="figures")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from scalewall.present.figures_canvas import canvas, dress
 from scalewall.present.tables import WIDTH
 from scalewall.study import closed_form
 from scalewall.study.limits import Curve, Limits
@@ -33,72 +34,25 @@ def limits_figure(answer: Limits) -> Any:
     The knee is marked by a ring and a line, the wall by a cross and a line; the closed form of the
     wall by a dotted line. Hovering shows the strategy and what binds.
     """
-    from plotly.subplots import make_subplots
-
-    figure = make_subplots(
-        rows=2,
-        cols=1,
-        shared_xaxes=True,
-        vertical_spacing=0.09,
-        row_heights=[0.58, 0.42],
-        subplot_titles=("Best utilisation", "How it is parallelised"),
-    )
+    figure = canvas()
     alone = len(answer.curves) == 1
     for i, curve in enumerate(answer.curves):
-        colour = PALETTE[i % len(PALETTE)]
         if curve.spread is not None:
-            _add_spread(figure, curve.spread, colour, places=(i, len(answer.curves)))
-        _add_utilisation(figure, curve, colour, round_=i // len(PALETTE))
-        _add_limits(figure, curve, colour, labelled=alone)
-        _add_degrees(figure, curve, colour, alone)
+            _add_spread(figure, curve.spread, PALETTE[i % len(PALETTE)], places=(i, len(answer.curves)))
+        add_curve(figure, curve, i, alone)
     _add_closed_form(figure, answer)
-    figure.add_annotation(
-        x=0.0,
-        y=0.0,
-        xref="x domain",
-        yref="y domain",
-        text="○ knee   ✕ wall",
-        showarrow=False,
-        font={"color": "#666", "size": 12},
-        xanchor="left",
-        yanchor="bottom",
-        xshift=6,
-        yshift=4,
-        row=1,
-        col=1,
-    )
-    _set_axes(figure, answer)
-    title: dict[str, Any] = {"text": _title(answer), "x": 0.02, "xanchor": "left"}
-    if answer.draws is not None:  # a line more
-        title |= {"y": 0.97, "yanchor": "top"}
-    figure.update_layout(
-        title=title,
-        template="simple_white",
-        width=1000,
-        height=820,
-        hoverlabel={"align": "left", "font": {"size": 12}},
-        legend={"orientation": "v", "x": 1.01, "y": 1.0, "tracegroupgap": 12},
-        margin={"l": 70, "r": 215, "t": 90 if answer.draws is None else 130, "b": 60},
-        font={"family": "Helvetica, Arial, DejaVu Sans, sans-serif", "size": 14},
-    )
+    dress(figure, [curve.sustained_mfu for curve in answer.curves], _title(answer), answer.draws is not None)
     return figure
 
 
-def _set_axes(figure: Any, answer: Limits) -> None:
-    top = max(curve.sustained_mfu for curve in answer.curves)
-    figure.update_xaxes(type="log", exponentformat="power", dtick=1, showgrid=True, gridcolor="#e5e5e5")
-    figure.update_xaxes(title_text="training compute (FLOP)", row=2, col=1)
-    figure.update_yaxes(
-        title_text="MFU", tickformat=".0%", range=[0, 1.12 * top], row=1, col=1, gridcolor="#e5e5e5"
-    )
-    if answer.draws is not None:  # below zero there is room for bars, one a device and limit
-        least = -0.035 * (2 * len(answer.curves) + 1)
-        figure.update_yaxes(
-            range=[least, 1.12 * top], tickvals=[0, 0.2, 0.4, 0.6, 0.8, 1], zeroline=True, row=1, col=1
-        )
-    figure.update_yaxes(
-        title_text="degree", type="log", dtick=1, exponentformat="power", row=2, col=1, gridcolor="#e5e5e5"
-    )
+def add_curve(figure: Any, curve: Curve, place: int, alone: bool, limits: bool = True) -> None:
+    """Draw a curve in the colour of its place; without its `limits` where they are not known yet."""
+    colour = PALETTE[place % len(PALETTE)]
+    name = _legend(curve) if limits else f"{curve.hardware}<br><sup>being refined</sup>"
+    _add_utilisation(figure, curve, colour, place // len(PALETTE), name)
+    if limits:
+        _add_limits(figure, curve, colour, labelled=alone)
+    _add_degrees(figure, curve, colour, alone)
 
 
 def _title(answer: Limits) -> str:
@@ -115,14 +69,14 @@ def _title(answer: Limits) -> str:
     return f"{what}<br><sup>{laws}</sup>"
 
 
-def _add_utilisation(figure: Any, curve: Curve, colour: str, round_: int) -> None:
+def _add_utilisation(figure: Any, curve: Curve, colour: str, round_: int, name: str) -> None:
     import plotly.graph_objects as go
 
     figure.add_trace(
         go.Scatter(
             x=[p.training_flop for p in curve.points],
             y=[p.mfu for p in curve.points],
-            name=_legend(curve),
+            name=name,
             legendgroup=curve.hardware,
             mode="lines+markers",
             line={"color": colour, "width": 2.5, "dash": DASHES[round_ % len(DASHES)]},

@@ -18,9 +18,13 @@ _STYLES = dict(zip(VERDICTS, ("green", "red", "yellow", "dim"), strict=True))
 def show_claims(console: Console, checked: Sequence[Checked]) -> None:
     """Print every claim beside our own figure, with what to know of both, and how many agree."""
     console.print(claims_table(checked))
+    console.print(Text(verdicts(checked)))
+
+
+def verdicts(checked: Sequence[Checked]) -> str:
+    """Return how many claims have each verdict."""
     counts = Counter(one.verdict for one in checked)
-    parts = [f"{verdict.capitalize()}: {counts[verdict]}." for verdict in VERDICTS if counts[verdict]]
-    console.print(Text(" ".join(parts)))
+    return " ".join(f"{verdict.capitalize()}: {counts[verdict]}." for verdict in VERDICTS if counts[verdict])
 
 
 def claims_table(checked: Sequence[Checked]) -> Table:

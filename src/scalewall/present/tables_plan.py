@@ -27,7 +27,7 @@ MEANING = 90
 def show_planning(console: Console, answer: Planning) -> None:
     """Print a plan: the strategies, where the best one's seconds and bytes go, and what would be better."""
     best = answer.strategies[0]
-    for line in _head(answer):
+    for line in head(answer):
         console.print(Text(line), soft_wrap=True)
     show_table(console, strategies_table(answer.scenario, answer.strategies))
     console.print()
@@ -39,7 +39,7 @@ def show_planning(console: Console, answer: Planning) -> None:
     console.print(f"where every byte of the fullest stage's devices goes (the {best.stage} stage)")
     show_table(console, bytes_table(best))
     console.print()
-    for line in _findings(answer):
+    for line in findings(answer):
         console.print(Text(line), soft_wrap=True)
     if answer.free is not None and answer.differences is not None:
         gain = best.step_time_s - answer.free.step_time_s
@@ -47,7 +47,8 @@ def show_planning(console: Console, answer: Planning) -> None:
             show_table(console, differences_table(answer.differences, best.step_time_s))
 
 
-def _head(answer: Planning) -> Iterator[str]:
+def head(answer: Planning) -> Iterator[str]:
+    """Yield what was asked, and how many strategies there are."""
     scenario = answer.scenario
     model = scenario.job.model
     name = model.title or model.name
@@ -141,7 +142,8 @@ def bytes_table(one: Planned) -> Table:
     return table
 
 
-def _findings(answer: Planning) -> Iterator[str]:
+def findings(answer: Planning) -> Iterator[str]:
+    """Yield what binds, what a whole run takes, what would make it fit, and what would be faster."""
     best = answer.strategies[0]
     share = best.seconds_by_cause[best.binds] / best.step_time_s
     yield f"Binds: {best.binds.replace('_', ' ')}, {share:.1%} of the step."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -30,16 +30,22 @@ def show_validation(console: Console, answer: Validation, rows: bool = False) ->
     if found:
         show_table(console, _reasons_table(found))
         console.print()
+    for line in words(answer):
+        console.print(Text(line), soft_wrap=True)
+
+
+def words(answer: Validation) -> Iterator[str]:
+    """Yield the errors in all, and whose the measurements are."""
+    summary = answer.summary
     if summary.n:
-        line = (
+        yield (
             f"{summary.n} runs: median absolute error {summary.median_abs_error:.1%}, 90th percentile "
             f"{summary.p90_abs_error:.1%}, mean {summary.mean_abs_error:.1%}. {summary.skipped} rows skipped."
         )
     else:
-        line = f"No run says enough to be simulated; {summary.skipped} rows skipped."
-    console.print(Text(line), soft_wrap=True)
+        yield f"No run says enough to be simulated; {summary.skipped} rows skipped."
     if said := credit(answer.rows):
-        console.print(Text(said), soft_wrap=True)
+        yield said
 
 
 def groups_table(title: str, groups: Mapping[str, Mapping[str, float]]) -> Table:

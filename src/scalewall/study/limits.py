@@ -197,12 +197,9 @@ def _curve(scenario: Scenario, cluster: Cluster, tell: Progress, coarse: Curve |
         )
     if question(scenario, cluster, scenario.from_flop) is None:
         raise InputError("from_flop", "enough for a model of one block", scenario.from_flop)
-    if last < wall.training_flop:
-        computes = np.geomspace(scenario.from_flop, last, scenario.points)
-    else:  # the wall itself is no point of the curve: what just ends in time there is not efficient
-        computes = np.geomspace(scenario.from_flop, last, scenario.points + 1)[:-1]
+    computes = curve_computes(scenario, wall)
     found: dict[int, Point] = {}
-    for place, point in trace(scenario, cluster, computes.tolist(), coarse.points if coarse else ()):
+    for place, point in trace(scenario, cluster, computes, coarse.points if coarse else ()):
         tell(len(found) + 1, total, f"{cluster.name}: {computes[place]:.2g} FLOP")
         if point is not None:
             found[place] = point
@@ -212,6 +209,15 @@ def _curve(scenario: Scenario, cluster: Cluster, tell: Progress, coarse: Curve |
     knee = find_knee(scenario, cluster, [*points, wall], threshold)
     tell(total, total, f"{cluster.name}: done")
     return Curve(cluster=cluster, threshold_mfu=threshold, knee=knee, wall=wall, points=points)
+
+
+def curve_computes(scenario: Scenario, wall: Point) -> list[float]:
+    """Return the training computes of a curve's points, up to the wall unless the scenario ends before."""
+    last = min(scenario.to_flop or math.inf, wall.training_flop)
+    if last < wall.training_flop:
+        return [float(flop) for flop in np.geomspace(scenario.from_flop, last, scenario.points)]
+    # The wall itself is no point of the curve: what just ends in time there is not efficient.
+    return [float(flop) for flop in np.geomspace(scenario.from_flop, last, scenario.points + 1)[:-1]]
 
 
 # The paper's grid and space --------------------------------------------------------------------------

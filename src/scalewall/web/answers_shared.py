@@ -1,0 +1,201 @@
+"""Callbacks of everything else: links, texts to copy, downloads, formulas, the tables of other commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import plotly.graph_objects as go
+from dash import Dash, Input, Output, dcc, html
+from dash.exceptions import PreventUpdate
+
+from scalewall.errors import InputError, ScalewallError
+from scalewall.study.limits import Limits
+from scalewall.web import explain, link, texts, views, work
+from scalewall.web.answers_limits import CURVE_SECONDS, key
+from scalewall.web.asked import MOST_RUNS, Entry, read_limits, read_plan
+from scalewall.web.pool import Cancelled, Defect, Pool
+
+HELP_SECONDS, REPORT_SECONDS = 240.0, 300.0
+"""Budgets of elasticities, and of the claims and the validation."""
+
+
+def register(app: Dash, pool: Pool) -> None:
+    """Give the app the callbacks that both pages share."""
+    _links(app)
+    _texts(app, pool)
+    _downloads(app, pool)
+    _formulas(app, pool)
+    _help(app, pool)
+    for name, job in (("claims", work.claimed), ("validation", work.validated)):
+        _report(app, pool, name, job)
+
+
+def _links(app: Dash) -> None:
+    @app.callback(Output("answer-link", "data"), Input("asked-link", "data"))
+    def opened(data: object) -> dict[str, Any]:
+        try:
+            return {"state": read_state(link.decode(str(data["text"]) if isinstance(data, Mapping) else ""))}
+        except InputError as error:
+            return {"fault": str(error).splitlines()[0]}
+
+
+def read_state(state: object) -> dict[str, Any]:
+    """Return a page's state, with only what it may hold.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    must = "one that this page made"
+    if not isinstance(state, Mapping) or not isinstance(state.get("limits"), Mapping):
+        raise InputError("link", must, state)
+    runs = state["limits"].get("runs")
+    if not isinstance(runs, list) or not 1 <= len(runs) <= MOST_RUNS:
+        raise InputError("link", must, runs)
+
+    def entry(value: Any, read: Any) -> dict[str, Any]:
+        found: Entry = read(value)
+        parts = {name: getattr(found, name) for name in ("name", "paste", "model")}
+        tables = {name: dict(getattr(found, name)) for name in ("words", "device")}
+        return {**parts, **tables, "from": str(value.get("from", ""))[:60]}
+
+    active = state["limits"].get("active", 0)
+    tab = state.get("tab")
+    return {
+        "tab": tab if tab in ("limits", "plan", "claims", "validation") else "limits",
+        "limits": {
+            "active": active if isinstance(active, int) and 0 <= active < len(runs) else 0,
+            "preset": str(state["limits"].get("preset", ""))[:60],
+            "runs": [entry(run, read_limits) for run in runs],
+        },
+        "plan": {**entry(state.get("plan"), read_plan), "preset": str(state["plan"].get("preset", ""))[:60]},
+    }
+
+
+def _texts(app: Dash, pool: Pool) -> None:
+    @app.callback(Output("shared", "children"), Input("asked-share", "data"))
+    def shared(data: Any) -> list[Any]:
+        plan = data["page"] == "plan"
+        read = read_plan if plan else read_limits
+        entries = [read(value) for value in ([data["plan"]] if plan else data["runs"][:MOST_RUNS])]
+        active = 0 if plan else min(max(int(data["active"]), 0), len(entries) - 1)
+        blocks = [("Link", str(data["link"])[:20_000])]
+        said = []
+        for entry in entries:
+            try:
+                job = pool.ask(
+                    key(entry, "files"), work.own_files, entry, plan, who="share", seconds=5.0, quick=True
+                )
+                said.append(pool.wait(job))
+            except (ScalewallError, Cancelled, Defect):
+                said.append(work.OwnFiles(device=None, model=None))
+        words = [
+            texts.plan_words(entry, *own.names) if plan else texts.limits_words(entry, own.names[0])
+            for entry, own in zip(entries, said, strict=True)
+        ]
+        page = "plan" if plan else "limits"
+        name = f" of {entries[active].name}" if len(entries) > 1 else ""
+        blocks += [
+            ("Command line", "\n".join(texts.command(page, one) for one in words)),
+            (f"TOML{name}, for --scenario", texts.tables(words[active])),
+            (f"Python{name}", texts.python(page, words[active])),
+        ]
+        for file in (said[active].device, said[active].model):
+            blocks += [file] if file else []
+        return [_block(i, title, text) for i, (title, text) in enumerate(blocks)]
+
+
+def _block(number: int, title: str, text: str) -> html.Div:
+    name = f"copied-{number}"
+    button = html.Button(
+        "Copy", type="button", className="quiet", **{"data-copy": name, "aria-label": f"Copy: {title}"}
+    )
+    return html.Div(
+        [html.Div([html.H3(title), button], className="row apart"), html.Pre(text, id=name, tabIndex="0")]
+    )
+
+
+def _downloads(app: Dash, pool: Pool) -> None:
+    @app.callback(Output("download", "data"), Input("asked-download", "data"))
+    def download(data: Any) -> Any:
+        kind = data["kind"]
+        if kind == "html":
+            text = go.Figure(data["figure"]).to_html(include_plotlyjs=True, full_html=True)
+            return dcc.send_string(
+                text, f"scalewall-{'limits' if 'limits' in data['page'] else 'figure'}.html"
+            )
+        plan = data["page"] == "plan"
+        entry = (read_plan if plan else read_limits)(data["run"])
+        if kind not in ("csv", "parquet"):
+            raise PreventUpdate
+        work_of = work.plan_file if plan else work.limits_file
+        try:
+            job = pool.ask(
+                key(entry, f"file-{kind}-{entry.name}"),
+                work_of,
+                entry,
+                kind,
+                who=str(data["who"])[:40] + "-file",
+                seconds=CURVE_SECONDS,
+            )
+            content: bytes = pool.wait(job)
+        except (ScalewallError, Cancelled, Defect):
+            raise PreventUpdate from None
+        return dcc.send_bytes(content, f"{texts.file_name(entry)}.{kind}")
+
+
+def _formulas(app: Dash, pool: Pool) -> None:
+    @app.callback(Output("explained", "children"), Input("asked-explained", "data"))
+    def explained(data: Any) -> list[Any]:
+        entry = read_limits(data["run"])
+        kept: Limits | None = pool.kept(key(entry))
+        if kept is None:
+            return [html.P("Its curve is still being found; ask again in a moment.")]
+        flop = data.get("flop")
+        found = explain.limits(kept, str(data["what"]), flop if isinstance(flop, (int, float)) else None)
+        return [html.P(entry.name, className="faint"), *found]
+
+
+def _help(app: Dash, pool: Pool) -> None:
+    @app.callback(
+        Output("picture-help", "data"), Output("table-help", "children"), Input("asked-help", "data")
+    )
+    def helped(data: Any) -> tuple[Any, Any]:
+        from scalewall.present.figures_sensitivity import tornado_figure
+        from scalewall.present.tables_sensitivity import elasticities_table
+        from scalewall.web.plain import plain
+
+        entry = read_limits(data["run"])
+        who = str(data["who"])[:40]
+        name = key(entry, "help")
+        pool.keep_only(who, {name})
+        try:
+            found = pool.wait(pool.ask(name, work.helped, entry, who=who, seconds=HELP_SECONDS, urgency=2))
+        except ScalewallError as error:
+            return None, html.P(str(error), className="fault")
+        except Defect:
+            return None, html.P("This went wrong; it is in the server's log.", className="fault")
+        except Cancelled:
+            raise PreventUpdate from None
+        table = views.html_table(plain(elasticities_table(found.devices[0])))
+        return json.loads(tornado_figure(found).to_json()), table
+
+
+def _report(app: Dash, pool: Pool, name: str, job: Any) -> None:
+    @app.callback(
+        Output(f"picture-{name}", "data"), Output(f"table-{name}", "children"), Input(f"asked-{name}", "data")
+    )
+    def report(data: Any) -> tuple[Any, Any]:
+        who = str(data["who"])[:40]
+        try:
+            found: work.Report = pool.wait(pool.ask(name, job, who=who, seconds=REPORT_SECONDS, urgency=3))
+        except (ScalewallError, Defect) as error:
+            return None, html.P(
+                str(error) or "This went wrong; it is in the server's log.", className="fault"
+            )
+        words = html.Div([html.P(line) for line in found.words], className="words")
+        tables = [views.html_table(table, views.VERDICT_CLASSES) for table in found.tables]
+        return json.loads(found.figure) if found.figure else None, [words, *tables]

@@ -1,0 +1,242 @@
+"""The page in a browser."""
+
+import csv
+import io
+import json
+
+import pytest
+
+pytest.importorskip("dash", reason="the page needs scalewall[web]")
+
+from scalewall import cli
+from tests.web.looking import looking
+
+pytestmark = pytest.mark.browser
+
+LOOKED_AT = {
+    "exclude": [[".svg-container"], ["#table-validation tbody tr:nth-child(n+8)"]]
+}  # more of the same
+OPEN = "(all) => all.forEach((d) => { d.open = true; })"
+
+
+def fill(looked, name, text):
+    looked.page.locator(f"#limits-words-{name}").fill(text)
+    looked.settle()
+
+
+def test_presets_load_and_change_the_figure(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        first = looked.figure()
+        assert [name.split("<")[0] for name, _, _ in first] == ["H100", "A100", "V100"]
+        looked.page.select_option("#preset-limits", "zhang")
+        looked.settle()
+        second = looked.figure()
+        assert [name.split("<")[0] for name, _, _ in second] == ["Baseline batch", "Zhang 2024"]
+        assert all(len(x) == 60 for _, x, _ in second)
+        assert looked.page.input_value("#limits-words-duration") == "6 months"
+        assert not looked.page.locator(".mark:visible").count()
+        fill(looked, "duration", "7 months")
+        assert looked.page.locator(".mark:visible").count() == 1
+        looked.page.click("[data-key=duration] .reset")
+        assert looked.page.input_value("#limits-words-duration") == "6 months"
+        looked.settle()
+        assert looked.figure() == second
+
+
+def test_a_link_reproduces_a_scenario_in_another_browser(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        looked.page.click("[data-act=copy]")
+        fill(looked, "duration", "4 months")
+        looked.page.locator("#panel-limits details").evaluate_all(OPEN)
+        looked.page.locator("#limits-device-memory").fill("120 GB")
+        looked.settle()
+        looked.page.wait_for_timeout(300)
+        figure, link = looked.figure(), looked.page.url.split("/", 3)[3]
+        entries = looked.page.evaluate(
+            "() => window.scalewall.state.limits.runs.map((r) => [r.name, r.words, r.device])"
+        )
+    with looking(browser, address) as other:
+        other.open(link).settle()
+        assert other.figure() == figure
+        assert entries == other.page.evaluate(
+            "() => window.scalewall.state.limits.runs.map((r) => [r.name, r.words, r.device])"
+        )
+        assert other.page.input_value("#limits-device-memory") == "120 GB"
+        assert other.page.locator(".mark").locator("visible=true").count() >= 1
+
+
+def test_a_bad_entry_shows_one_line_and_the_last_good_answer_stays(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        before = looked.figure()
+        fill(looked, "duration", "3 bananas")
+        line = looked.page.locator("#limits-words-duration-fault")
+        assert line.inner_text().startswith("The 'duration' must be a time")
+        assert "\n" not in line.inner_text()
+        assert looked.page.get_attribute("#limits-words-duration", "aria-invalid") == "true"
+        assert looked.figure() == before
+        fill(looked, "duration", "3 months")
+        looked.settle()
+        assert line.inner_text() == ""
+        assert looked.figure() == before
+
+
+def test_the_download_is_the_commands_output(browser, address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        looked.page.locator("#panel-limits details").evaluate_all(OPEN)
+        fill(looked, "points", "6")
+        looked.settle()
+        with looked.page.expect_download() as caught:
+            looked.page.click("#panel-limits [data-download=csv]")
+        caught.value.save_as(tmp_path / "page.csv")
+        with looked.page.expect_download() as caught:
+            looked.page.click("#panel-limits [data-download=parquet]")
+        caught.value.save_as(tmp_path / "page.parquet")
+    for kind in ("csv", "parquet"):
+        assert cli.run(["limits", "--hardware", "h100-sxm", "--points", "6", "-o", f"command.{kind}"]) == 0
+    page, command = ((tmp_path / f"{name}.csv").read_text() for name in ("page", "command"))
+    assert page == command
+    import polars as pl
+
+    assert pl.read_parquet("page.parquet").equals(pl.read_parquet("command.parquet"))
+    about, _, table = page.partition("\n")
+    assert json.loads(about.removeprefix("# "))["scenario"]["points"] == 6
+    assert len(list(csv.DictReader(io.StringIO(table)))) == 6
+
+
+def test_numbers_open_their_formula_and_source(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        looked.page.locator("#table-limits .explained", has_text="%").first.click()
+        dialog = looked.page.locator("#explain-dialog")
+        dialog.locator(".formula").first.wait_for()
+        text = dialog.inner_text()
+        assert "C / (steps · step · devices · peak)" in text
+        assert "989.4 TFLOP/s" in text
+        assert "Epoch AI" in text
+        looked.page.locator("#explain-dialog .close").click()
+        assert not dialog.is_visible()
+
+
+def test_plans_are_found_loaded_locked_and_explained(browser, address):
+    with looking(browser, address) as looked:
+        looked.open()
+        looked.page.click("#tab-plan")
+        looked.page.wait_for_selector("#table-plan tbody tr")
+        rows = looked.page.locator("#table-plan tbody tr")
+        assert rows.count() == 10
+        looked.page.wait_for_selector("#graph-plan .barlayer .trace")
+        looked.page.click("[data-load='2']")
+        looked.page.click("#lock")
+        looked.page.wait_for_function("() => document.querySelectorAll('#table-plan tbody tr').length === 1")
+        assert looked.page.input_value("#plan-words-tp") != ""
+        looked.page.click("#unlock")
+        looked.page.wait_for_function("() => document.querySelectorAll('#table-plan tbody tr').length === 10")
+        looked.page.click("[data-sort='3']")
+        column = [text for text in looked.page.locator("#table-plan tbody td:nth-child(4)").all_inner_texts()]
+        assert column == sorted(column)
+        looked.page.locator("#plan-words-gpus").fill("8")
+        note = looked.page.locator("#notes-plan")
+        looked.page.wait_for_function("() => document.querySelector('#notes-plan').textContent")
+        assert "No strategy fits 8 devices" in note.inner_text()
+        assert "What would do: 48 devices" in note.inner_text()
+        assert rows.count() == 10  # the last good answer stays
+
+
+def test_a_model_and_a_device_of_ones_own(browser, address):
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "tie_word_embeddings": False,
+    }
+    with looking(browser, address) as looked:
+        looked.open()
+        looked.page.click("#tab-plan")
+        looked.page.wait_for_selector("#table-plan tbody tr")
+        looked.page.locator("#plan-model").evaluate("(e) => { e.closest('details').open = true; }")
+        looked.page.locator("#plan-model").fill(json.dumps(config))
+        looked.page.wait_for_function(
+            "() => document.querySelector('#words-plan').textContent.includes('8,030,261,248')"
+        )
+        looked.page.locator("#plan-model").fill("{broken")
+        looked.page.wait_for_function("() => document.querySelector('#plan-model-fault').textContent")
+        assert "8,030,261,248" in looked.page.locator("#words-plan").inner_text()
+        looked.page.locator("#plan-model").fill("")
+        looked.page.locator("#plan-paste").evaluate("(e) => { e.closest('details').open = true; }")
+        looked.page.locator("#plan-paste").fill(
+            'base = "h100-sxm"\nname = "big"\n[device]\nmemory = "200 GB"'
+        )
+        looked.page.wait_for_function(
+            "() => document.querySelector('#words-plan').textContent.includes('big')"
+        )
+
+
+def test_sharing_says_the_command(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        looked.page.click("#share")
+        looked.page.wait_for_selector("#copied-1")
+        assert (
+            looked.page.inner_text("#copied-1").splitlines()[0]
+            == "scalewall limits --hardware h100-sxm --points 60"
+        )
+        assert looked.page.inner_text("#copied-0").startswith(address)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_violation_of_accessibility(browser, address, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
+    found = []
+    with looking(browser, address, color_scheme=scheme) as looked:
+        looked.open().settle()
+        for tab in ("limits", "plan", "claims", "validation"):
+            looked.page.click(f"#tab-{tab}")
+            if tab == "plan":
+                looked.page.wait_for_selector("#table-plan tbody tr")
+                looked.page.wait_for_selector("#graph-plan .barlayer .trace")
+            if tab == "validation":
+                looked.page.wait_for_selector("#table-validation table", timeout=60_000)
+            if tab == "limits":
+                looked.page.locator("#table-limits .explained").first.click()
+                looked.page.wait_for_selector("#explain-dialog .formula")
+            looked.page.locator("details").evaluate_all(OPEN)
+            for violation in axe.Axe().run(looked.page, LOOKED_AT).response["violations"]:
+                if violation["impact"] in ("serious", "critical"):
+                    targets = [node["target"] for node in violation["nodes"][:4]]
+                    found.append((tab, violation["id"], targets))
+    assert not found
+
+
+def test_the_page_is_usable_at_400_pixels(browser, address):
+    with looking(browser, address) as looked:
+        looked.page.set_viewport_size({"width": 400, "height": 800})
+        looked.open().settle()
+        for tab in ("limits", "plan", "validation"):
+            looked.page.click(f"#tab-{tab}")
+            looked.page.wait_for_timeout(500)
+            assert looked.page.evaluate("() => document.documentElement.scrollWidth") <= 400
+
+
+def test_tabs_and_theme_by_keyboard(browser, address):
+    with looking(browser, address, color_scheme="light") as looked:
+        looked.open().settle()
+        looked.page.focus("#tab-limits")
+        looked.page.keyboard.press("ArrowRight")
+        assert looked.page.get_attribute("#tab-plan", "aria-selected") == "true"
+        looked.page.focus("#theme")
+        looked.page.keyboard.press("Enter")
+        dark = looked.page.evaluate("() => getComputedStyle(document.body).color")
+        assert dark == "rgb(231, 234, 239)"
+        looked.page.focus("#tab-plan")
+        looked.page.keyboard.press("Home")
+        looked.page.wait_for_selector("#panel-limits:visible")
