@@ -147,6 +147,7 @@
     for (const note of layout.annotations || []) note.font = { ...note.font, color: shade(note.font && note.font.color, night, ink, soft) };
     const black = (value) => (night && (value === "#000000" || value === "#000" || value === "#333") ? "#f2f4f7" : value);
     for (const trace of figure.data) {
+      if (night && trace.fillcolor === "#e4e4e4") trace.fillcolor = "#39414c";
       for (const part of [trace.line, trace.marker, trace.marker && trace.marker.line, trace.error_x, trace.error_y]) {
         if (!part || !part.color) continue;
         part.color = Array.isArray(part.color) ? part.color.map(black) : black(part.color);
@@ -162,9 +163,17 @@
     if (narrow && name === "graph-validation") layout.annotations = [];
     if (name === "graph-plan" && innerWidth < 1400) stacked(layout, narrow);
     if (name === "graph-limits") layout.height = 640;
-    $(name).style.height = layout.height + "px";
+    tall(name, layout.height);
     return figure;
   };
+
+  /* A rule of the style sheet, as the element itself may yet be put in place of another. */
+  const heights = {};
+  function tall(name, height) {
+    const sheet = [...document.styleSheets].find((one) => one.href && one.href.includes("page.css"));
+    if (!heights[name]) heights[name] = sheet.cssRules[sheet.insertRule(`#${name} {}`, sheet.cssRules.length)];
+    heights[name].style.setProperty("height", height ? height + "px" : "", "important"); // over Dash's own 100%
+  }
 
   /* Where there is no room for two plots side by side, one stands below the other. */
   function stacked(layout, narrow) {
