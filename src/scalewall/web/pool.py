@@ -290,7 +290,7 @@ class _watched:
     def __enter__(self) -> None:
         if hasattr(signal, "setitimer"):
             signal.signal(signal.SIGALRM, self.look)
-            signal.setitimer(signal.ITIMER_REAL, _TICK, _TICK)
+            signal.setitimer(signal.ITIMER_REAL, _TICK)
 
     def look(self, *_: object) -> None:
         late = time.monotonic() > self.end
@@ -300,6 +300,8 @@ class _watched:
             self.over = True
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             raise _too_long(self.seconds) if late else Cancelled
+        # Set anew each time: a signal that came while the last is looked into would wait for itself.
+        signal.setitimer(signal.ITIMER_REAL, _TICK)
 
     def __exit__(self, *_: object) -> None:
         self.over = True
