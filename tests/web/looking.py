@@ -12,6 +12,7 @@ class Looked:
         self.page, self.address, self.wrong = page, address, []
         page.on("console", lambda m: self.wrong.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.set_default_timeout(120_000)  # a busy machine is slow, not wrong
         page.on("request", self.requested)
         page.on("response", lambda r: self.wrong.append(f"{r.status} {r.url}") if r.status >= 400 else None)
 
@@ -35,7 +36,7 @@ class Looked:
                 const wanted = window.scalewall.raw['graph-limits'].data;
                 return drawn && drawn.data && said(drawn.data) === said(wanted);
             }""",
-            timeout=60_000,
+            timeout=240_000,
         )
         return self
 
