@@ -1,3 +1,4 @@
+import contextlib
 import http.client
 import json
 import urllib.error
@@ -14,7 +15,8 @@ def get(address, headers=None, data=None):
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, dict(answer.headers), answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, dict(error.headers), error.read().decode()
+        with error:
+            return error.code, dict(error.headers), error.read().decode()
 
 
 JSON = {"Content-Type": "application/json"}
@@ -57,29 +59,29 @@ def test_headers(address):
 
 def test_a_body_of_a_megabyte_is_refused(address):
     host = address.removeprefix("http://")
-    connection = http.client.HTTPConnection(host, timeout=30)
-    connection.putrequest("POST", "/_dash-update-component")
-    connection.putheader("Content-Type", "application/json")
-    connection.putheader("Content-Length", "1000001")
-    connection.endheaders()  # it is refused before it is sent
-    assert connection.getresponse().status == 413
-    connection.close()
+    with contextlib.closing(http.client.HTTPConnection(host, timeout=30)) as connection:
+        connection.putrequest("POST", "/_dash-update-component")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", "1000001")
+        connection.endheaders()  # it is refused before it is sent
+        assert connection.getresponse().status == 413
 
 
 def test_a_body_without_end_is_refused(address):
-    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
-    connection.putrequest("POST", "/_dash-update-component")
-    connection.putheader("Content-Type", "application/json")
-    connection.putheader("Transfer-Encoding", "chunked")
-    connection.endheaders()
-    try:
-        for _ in range(40):
-            connection.send(b"10000\r\n" + b"a" * 0x10000 + b"\r\n")
-        connection.send(b"0\r\n\r\n")
-        status = connection.getresponse().status
-    except OSError:  # cut off
-        status = 413
-    assert status == 413
+    host = address.removeprefix("http://")
+    with contextlib.closing(http.client.HTTPConnection(host, timeout=30)) as connection:
+        connection.putrequest("POST", "/_dash-update-component")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
+        try:
+            for _ in range(40):
+                connection.send(b"10000\r\n" + b"a" * 0x10000 + b"\r\n")
+            connection.send(b"0\r\n\r\n")
+            status = connection.getresponse().status
+        except OSError:  # cut off
+            status = 413
+        assert status == 413
 
 
 def test_only_json_is_taken(address):
