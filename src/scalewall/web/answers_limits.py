@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, wait
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 import attrs
@@ -109,10 +110,17 @@ class Shown:
 
 
 def warm(pool: Pool, runs: Iterable[object]) -> None:
-    """Have the curves of `runs` found before anybody asks for them."""
-    for value in runs:
-        run = read_limits(value)
-        pool.ask(key(run), work.limited, run, who="start", seconds=CURVE_SECONDS, urgency=5)
+    """Have the curves of `runs` found and drawn before anybody asks for them, while the caller goes on."""
+    data = {"who": "start", "token": 0, "runs": list(runs)}
+    asked = Asked.read(data)
+
+    def find() -> None:
+        with contextlib.suppress(PreventUpdate):  # the server is stopped
+            shown: list[Shown] | None = _sketched(asked, pool)
+            while shown is not None and not _output(asked, shown, data)[1]["done"]:
+                shown = _refined(asked, pool)
+
+    Thread(target=find, daemon=True).start()
 
 
 def faults_of(error: InputError) -> list[dict[str, str]]:
@@ -174,6 +182,8 @@ def _sketched(asked: Asked, pool: Pool) -> list[Shown]:
                 quick=True,
             )
             jobs.append((one, job, before))
+            if one.wanted:
+                _jobs(run, asked, pool)
         except Busy as error:
             one.note, one.answer, one.wanted = str(error), kept or before, False
     for one, job, before in jobs:
@@ -208,14 +218,15 @@ def _jobs(run: Entry, asked: Asked, pool: Pool) -> list[Job]:
 
     sketch: work.Sketch | None = pool.kept(key(run, "sketch"))
     there = pool.kept(key(run)) is not None or pool.under_way(key(run))
-    if there or sketch is None or run.words.get("preset") == PAPER_PRESET:
+    if there or run.words.get("preset") == PAPER_PRESET:
         return [ask("limits", work.limited)]
     wall = pool.kept(key(run, "wall"))
     if wall is None:
         return [ask("wall", work.walled)]
     parts = [pool.kept(key(run, f"part-{n}")) for n in range(work.PARTS)]
     if any(part is None for part in parts):
-        return [ask(f"part-{n}", work.part, wall, sketch, n) for n in range(work.PARTS)]
+        hints = sketch.curve.points if sketch is not None and sketch.curve is not None else ()
+        return [ask(f"part-{n}", work.part, wall, hints, n) for n in range(work.PARTS)]
     return [ask("limits", work.limited, wall, tuple(parts))]
 
 

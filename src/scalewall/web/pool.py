@@ -29,6 +29,7 @@ MOST_KEPT = 600
 """Answers that are kept."""
 
 _GRACE = 5.0  # seconds over its budget after which a process is ended
+_NICE = 5  # by how much long jobs stand back, so that quick ones and a browser beside are served first
 _TICK = 0.02  # seconds between looks at whether a job is still wanted
 _log = logging.getLogger(__name__)
 
@@ -197,7 +198,7 @@ class Pool:
             job.future.set_result(result)
 
     def _serve(self, quick: bool) -> None:
-        process = _Process()
+        process = _Process(quick)
         while (job := self._next(quick)) is not None:
             try:
                 result = process.run(job)
@@ -207,7 +208,7 @@ class Pool:
                     _log.exception("a job failed: %s", job.work.__name__)
                     result = Defect()
             if process.broken:
-                process = _Process()
+                process = _Process(quick)
             self._finish(job, result)
         process.end()
 
@@ -215,12 +216,12 @@ class Pool:
 class _Process:
     """One process that computes, seen from the server."""
 
-    def __init__(self) -> None:
+    def __init__(self, quick: bool) -> None:
         # Not forked: the server has threads, whose locks a fork would copy in whatever state they are.
         context = multiprocessing.get_context("spawn")
         self._here, there = context.Pipe()
         self._stop = context.Event()
-        self._process = context.Process(target=_work, args=(there, self._stop), daemon=True)
+        self._process = context.Process(target=_work, args=(there, self._stop, quick), daemon=True)
         self._process.start()
         there.close()
         self.broken = False
@@ -256,9 +257,11 @@ def _too_long(seconds: float) -> NoAnswer:
     )
 
 
-def _work(pipe: Any, stop: Any) -> None:
+def _work(pipe: Any, stop: Any, quick: bool) -> None:
     """Do what comes through the pipe, for ever."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its processes itself
+    if not quick and hasattr(os, "nice"):
+        os.nice(_NICE)
     import warnings
 
     warnings.simplefilter("ignore", RuntimeWarning)  # absurd entries overflow on the way to an answer

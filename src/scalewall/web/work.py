@@ -18,7 +18,7 @@ from scalewall.web.asked import Entry, Fact, facts, folder, limits_scenario, pla
 from scalewall.web.behind import Formula, formulas, sources
 from scalewall.web.plain import Plain, plain
 
-SKETCH_SECONDS = 0.1
+SKETCH_SECONDS = 0.08
 """After which no further point of a sketch is begun."""
 
 
@@ -59,11 +59,10 @@ def walled(entry: Entry) -> Point:
         return find_wall(asked, asked.clusters[0])
 
 
-def part(entry: Entry, wall: Point, sketch: Sketch, number: int) -> tuple[Point, ...]:
-    """Return every other point of an entry's curve, whose wall is known."""
+def part(entry: Entry, wall: Point, known: tuple[Point, ...], number: int) -> tuple[Point, ...]:
+    """Return every other point of an entry's curve, whose wall is known and some points near."""
     with folder():
         asked = limits_scenario(entry)
-        known = sketch.curve.points if sketch.curve else ()
         computes = study.curve_computes(asked, wall)[number::PARTS]
         return tuple(p for _, p in trace(asked, asked.clusters[0], computes, known) if p is not None)
 
