@@ -22,7 +22,7 @@ class Looked:
 
     def open(self, link=""):
         self.page.goto(f"{self.address}/{link}")
-        self.page.wait_for_selector("#form-limits .field")
+        self.page.wait_for_selector("#form-limits .field", state="attached")
         return self
 
     def settle(self):

@@ -227,6 +227,19 @@ def test_the_page_is_usable_at_400_pixels(browser, address):
             assert looked.page.evaluate("() => document.documentElement.scrollWidth") <= 400
 
 
+def test_a_narrow_page_shows_the_answer_first_and_the_inputs_when_asked(browser, address):
+    with looking(browser, address) as looked:
+        looked.page.set_viewport_size({"width": 400, "height": 800})
+        looked.open().settle()
+        entry = looked.page.locator("#limits-words-duration")
+        assert looked.page.locator("#graph-limits").bounding_box()["y"] < 400
+        assert not entry.is_visible()
+        looked.page.click("#panel-limits [data-fold]")
+        assert entry.is_visible()
+        looked.page.click("#panel-limits [data-fold]")
+        assert not entry.is_visible()
+
+
 def test_tabs_and_theme_by_keyboard(browser, address):
     with looking(browser, address, color_scheme="light") as looked:
         looked.open().settle()

@@ -128,13 +128,24 @@ def _panel(name: str, parts: list[Any]) -> html.Section:
     )
 
 
-def _limits() -> html.Section:
-    form = html.Div(
-        [html.Div(id="presets-limits"), html.Div(id="runs"), html.Div(id="form-limits")],
+def _form(name: str, label: str, parts: list[Any]) -> html.Div:
+    """Return a form; where it would stand above the answer, all but its head is folded behind a button."""
+    fold = html.Button(
+        "Change the inputs",
+        type="button",
+        className="quiet fold",
+        **{"data-fold": name, "aria-expanded": "false", "aria-controls": f"form-{name}"},
+    )
+    return html.Div(
+        [html.Div(id=f"presets-{name}"), *parts, fold, html.Div(id=f"form-{name}", className="folded")],
         className="form",
         role="group",
-        **{"aria-label": "Scenarios"},
+        **{"aria-label": label},
     )
+
+
+def _limits() -> html.Section:
+    form = _form("limits", "Scenarios", [html.Div(id="runs")])
     answer = html.Div(
         [
             html.Div(id="notes-limits", className="notes", role="status", **{"aria-live": "polite"}),
@@ -165,12 +176,7 @@ def _limits() -> html.Section:
 
 
 def _plan() -> html.Section:
-    form = html.Div(
-        [html.Div(id="presets-plan"), html.Div(id="form-plan")],
-        className="form",
-        role="group",
-        **{"aria-label": "The run"},
-    )
+    form = _form("plan", "The run", [])
     answer = html.Div(
         [
             html.Div(id="notes-plan", className="notes", role="status", **{"aria-live": "polite"}),

@@ -9,6 +9,7 @@ from dash import html
 
 from scalewall.present import tables
 from scalewall.present.figures import PALETTE, power
+from scalewall.study import claims
 from scalewall.study.limits import Curve, Limits
 from scalewall.study.points import Point
 from scalewall.units import YEAR, show
@@ -16,6 +17,7 @@ from scalewall.web.plain import Plain, plain
 from scalewall.web.work import PlanAnswer, PlanDrawn
 
 MONTH = YEAR / 12
+_PROSE = 50  # letters from which on a text of a table needs room to be read
 
 
 def html_table(table: Plain, classes: Mapping[str, str] | None = None) -> html.Div:
@@ -23,7 +25,8 @@ def html_table(table: Plain, classes: Mapping[str, str] | None = None) -> html.D
     known = classes or {}
 
     def cell(i: int, text: str) -> html.Td:
-        named = ["number" if table.right[i] else "", known.get(text, "")]
+        prose = "prose" if len(text) > _PROSE else ""
+        named = ["number" if table.right[i] else "", prose, known.get(text, "")]
         return html.Td(text, className=" ".join(filter(None, named)))
 
     head = [
@@ -68,13 +71,17 @@ def _efficient(point: Point, place: int) -> list[html.Td]:
     return [*_run(point, "knee", place), html.Td(degrees, className="number strategy")]
 
 
+def _short(n: float) -> str:
+    return tables.count(n).replace("e+0", "e").replace("e+", "e")
+
+
 def _run(point: Point, kind: str, place: int) -> list[html.Td]:
     def cell(text: str, what: str) -> html.Td:
         return html.Td(number(text, "limits", f"{kind}.{what}", place), className="number")
 
     whole = [
         cell(power(point.training_flop), "flop"),
-        cell(tables.count(point.n_devices), "devices"),
+        cell(_short(point.n_devices), "devices"),
         cell(f"{point.mfu:.1%}", "mfu"),
         cell(f"{point.duration_s / MONTH:.2f}", "duration"),
     ]
@@ -94,10 +101,11 @@ def limits_table(named: Sequence[tuple[str, Limits | None]]) -> html.Div:
             ),
             html.Tr(
                 [
-                    html.Th(text, scope="col", className="" if text == "binds" else "number")
-                    for text in (
-                        *("FLOP", "devices", "MFU", "months", "data × tensor × pipeline", "binds"),
-                        *("FLOP", "devices", "months", "binds"),
+                    html.Th(text, scope="col", className=named)
+                    for text, named in (
+                        *(("FLOP", "number"), ("devices", "number"), ("MFU", "number"), ("months", "number")),
+                        *(("data × tensor × pipeline", "number strategy"), ("binds", "")),
+                        *(("FLOP", "number"), ("devices", "number"), ("months", "number"), ("binds", "")),
                     )
                 ]
             ),
@@ -135,7 +143,7 @@ def point_panel(curve: Curve, point: Point) -> list[Any]:
     ]
 
 
-VERDICT_CLASSES = {"agrees": "good", "differs": "bad", "contradicts itself": "warn"}
+VERDICT_CLASSES = {claims.AGREES: "good", claims.DIFFERS: "bad", claims.CONTRADICTS: "warn"}
 """How verdicts on claims look."""
 
 

@@ -106,6 +106,14 @@
     return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   }
 
+  /* Where there is one column only, a form is folded to its head, so that the answer stands near it. */
+  function unfold(name, open) {
+    const button = document.querySelector(`[data-fold="${name}"]`);
+    button.setAttribute("aria-expanded", String(open));
+    button.textContent = open ? "Hide the inputs" : "Change the inputs";
+    button.parentNode.classList.toggle("unfolded", open);
+  }
+
   function themed() {
     const button = $("theme");
     button.textContent = dark() ? "Light" : "Dark";
@@ -162,6 +170,10 @@
     }
     if (narrow && name === "graph-validation") layout.annotations = [];
     if (name === "graph-plan" && innerWidth < 1400) stacked(layout, narrow);
+    if (name === "graph-plan" && narrow) {  // the table above says which strategy each number is
+      const named = [...new Set(figure.data.filter((trace) => trace.yaxis === "y2").flatMap((trace) => trace.y || []))];
+      Object.assign(layout.yaxis2, { tickmode: "array", tickvals: named, ticktext: named.map((text) => String(text).split(":")[0]) });
+    }
     if (name === "graph-limits") layout.height = 640;
     tall(name, layout.height);
     return figure;
@@ -208,6 +220,7 @@
     S.answered_once.limits = true;
     document.body.classList.toggle("busy-limits", !data.done);
     S.faults = data.faults;
+    if (data.faults[data.active].length) unfold("limits", true);
     data.faults.forEach((list, i) => { if (!list.length && !data.notes[i] && runs[i]) S.good.limits[i] = bare(runs[i]); });
     const form = S.forms.limits;
     if (data.active === S.state.limits.active) {
@@ -358,6 +371,7 @@
     S.answered_once.plan = true;
     const form = S.forms.plan;
     const left = form.faults(data.faults);
+    if (data.faults.length) unfold("plan", true);
     notes("plan", left, [data.note], [S.state.plan]);
     if (data.degrees) {
       S.good.plan = bare(S.state.plan);
@@ -486,11 +500,12 @@
   S.place = 0;
 
   function clicked(event) {
-    const target = event.target.closest("[data-tab],[data-save],[data-download],[data-what],[data-copy],[data-load],[data-sort],.close,#help,#lock,#unlock");
+    const target = event.target.closest("[data-tab],[data-fold],[data-save],[data-download],[data-what],[data-copy],[data-load],[data-sort],.close,#help,#lock,#unlock");
     if (!target) return;
     const active = S.state.limits.runs[S.state.limits.active];
     const page = S.state.tab;
     if (target.dataset.tab) tab(target.dataset.tab);
+    else if (target.dataset.fold) unfold(target.dataset.fold, target.getAttribute("aria-expanded") === "false");
     else if (target.dataset.save) save(target.dataset.save, target.dataset.kind);
     else if (target.dataset.download) send("asked-download", { who, page, kind: target.dataset.download, run: bare(page === "plan" ? S.state.plan : S.good.limits[S.state.limits.active] || active), token: ++S.asides });
     else if (target.dataset.copy) copyText(target);
