@@ -103,3 +103,13 @@ def test_answers_kept_are_bounded(pool, monkeypatch):
     for thread in threads:
         thread.join()
     assert len(pool._kept) <= 5
+
+
+def test_closing_cancels_what_runs_and_what_waits():
+    closed = pools.Pool(1)
+    jobs = [closed.ask(f"closing-{i}", spin, 600, who="a", seconds=900) for i in range(3)]
+    closed.close()
+    jobs.append(closed.ask("too late", spin, 600, who="a", seconds=900))
+    for job in jobs:
+        with pytest.raises(Cancelled):
+            closed.wait(job)

@@ -126,6 +126,9 @@ class Pool:
             job = self._flying.get(key) or Job(key, work, arguments, seconds, set())
             if not job.waiting and job.key in self._flying:  # being cancelled: begin anew
                 job = Job(key, work, arguments, seconds, set())
+            if self._closed:
+                job.future.set_exception(Cancelled())
+                return job
             job.waiting.add(who)
             if self._flying.get(key) is not job:
                 queue = self._queues[quick]
@@ -160,13 +163,17 @@ class Pool:
         """
         return job.future.result(timeout=600.0)
 
-    def close(self) -> None:
-        """End all processes."""
+    def cancel(self) -> None:
+        """Take no more jobs, and cancel those that there are."""
         with self._lock:
             self._closed = True
             for job in self._flying.values():
                 job.waiting.clear()
             self._lock.notify_all()
+
+    def close(self) -> None:
+        """Cancel what there is to do, and end all processes."""
+        self.cancel()
         for thread in self._threads:
             thread.join(timeout=10.0)
 
@@ -174,14 +181,15 @@ class Pool:
 
     def _next(self, quick: bool) -> Job | None:
         with self._lock:
-            while not self._closed:
+            while True:
                 while self._queues[quick]:
                     job = heapq.heappop(self._queues[quick])[2]
                     if not job.unwanted:
                         return job
                     self._finish(job, Cancelled())
+                if self._closed:
+                    return None
                 self._lock.wait()
-        return None
 
     def _finish(self, job: Job, result: Any) -> None:
         with self._lock:

@@ -115,14 +115,16 @@ def serve(host: str = "127.0.0.1", port: int | str = 8050, processes: int | str 
     InputError
         If the port cannot be listened at.
     """
+    number = whole(port, "port", 1, 65535)
+    pool = Pool(None if processes is None else whole(processes, "processes", 1, 64))
 
     def stop(*_: object) -> None:
+        threading.Thread(target=pool.cancel).start()  # so that no request waits for an answer any more
         raise KeyboardInterrupt
 
     if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, stop)
         signal.signal(signal.SIGTERM, stop)
-    number = whole(port, "port", 1, 65535)
-    pool = Pool(None if processes is None else whole(processes, "processes", 1, 64))
     try:
         try:
             made = listen(pool, host, number)
