@@ -211,9 +211,9 @@ def _jobs(run: Entry, asked: Asked, pool: Pool) -> list[Job]:
     """Return what is to be done next for a run's curve: its wall, then its points, then the rest."""
 
     def ask(kind: str, work_of: Any, *arguments: Any) -> Job:
-        urgent = 0 if run is asked.runs[asked.active] else 1
+        later = 2 * (run is not asked.runs[asked.active]) + (kind == "wall")  # what is begun is ended first
         return pool.ask(
-            key(run, kind), work_of, run, *arguments, who=asked.who, seconds=CURVE_SECONDS, urgency=urgent
+            key(run, kind), work_of, run, *arguments, who=asked.who, seconds=CURVE_SECONDS, urgency=later
         )
 
     sketch: work.Sketch | None = pool.kept(key(run, "sketch"))
