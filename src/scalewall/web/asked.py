@@ -7,6 +7,7 @@ text is written to a file of a folder that exists for one job, and may itself be
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import tempfile
@@ -32,8 +33,8 @@ MOST_RUNS = 7
 """Scenarios on the page, as many as there are colours."""
 
 MOST_TEXT, MOST_PASTE, MOST_NAME = 200, 20_000, 60
-_LIMITS_WORDS = frozenset(field.key for field in limits_fields())
-_PLAN_WORDS = frozenset(field.key for field in plan_fields())
+LIMITS_WORDS = frozenset(field.key for field in limits_fields())
+PLAN_WORDS = frozenset(field.key for field in plan_fields())
 
 
 @attrs.frozen(kw_only=True)
@@ -80,12 +81,12 @@ def read_entry(value: object, words: frozenset[str]) -> Entry:
 
 def read_limits(value: object) -> Entry:
     """Return an entry of the limits page."""
-    return read_entry(value, _LIMITS_WORDS)
+    return read_entry(value, LIMITS_WORDS)
 
 
 def read_plan(value: object) -> Entry:
     """Return an entry of the plan page."""
-    return read_entry(value, _PLAN_WORDS)
+    return read_entry(value, PLAN_WORDS)
 
 
 @contextlib.contextmanager
@@ -183,8 +184,10 @@ def _toml(text: str, field: str) -> dict[str, Any]:
 
 
 def _written(text: str, name: object, default: str, ending: str) -> str:
-    """Write a pasted text to the folder, under its own name reduced to letters, digits and hyphens."""
-    path = Path(slug(name if isinstance(name, str) else default, default) + ending)
+    """Write a text to the folder, under its name of letters, digits and hyphens; over no other text."""
+    stem = slug(name if isinstance(name, str) else default, default)
+    paths = (Path(f"{stem}{f'-{n}' if n > 1 else ''}{ending}") for n in itertools.count(1))
+    path = next(path for path in paths if not path.exists() or path.read_text(encoding="utf-8") == text)
     path.write_text(text, encoding="utf-8")
     return path.name
 

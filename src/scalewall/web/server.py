@@ -12,7 +12,7 @@ from typing import Any
 from dash import Dash
 from flask import Flask, Response, abort, request
 
-from scalewall.errors import InputError
+from scalewall.errors import InputError, ScalewallError
 from scalewall.schema import whole
 from scalewall.web import answers_limits, answers_plan, answers_shared, clientside
 from scalewall.web.layout import layout
@@ -98,7 +98,7 @@ def _guard(server: Flask, hosts: frozenset[str] | None, content_policy: str) -> 
 
     @server.errorhandler(Exception)
     def fail(error: Exception) -> tuple[str, int]:
-        if isinstance(error, InputError):  # no page of ours asks that
+        if isinstance(error, ScalewallError):  # the page shows it as it is
             return str(error).splitlines()[0], 400
         code = getattr(error, "code", None)
         if isinstance(code, int) and 400 <= code < 500:

@@ -37,10 +37,10 @@
     }
   }
 
-  /* What a link holds: entries, and which preset they came from; not the presets themselves. */
+  /* What a link holds: entries, and which preset they came from; not the presets themselves, nor the tab, which follows it. */
   function saved() {
     const strip = ({ base, ...rest }) => rest;
-    return { tab: S.state.tab, limits: { ...S.state.limits, runs: S.state.limits.runs.map(strip) }, plan: strip(S.state.plan) };
+    return { limits: { ...S.state.limits, runs: S.state.limits.runs.map(strip) }, plan: strip(S.state.plan) };
   }
 
   function based(entry, page) {
@@ -52,11 +52,12 @@
   }
 
   function restore(found) {
-    const state = copy(found);
+    const state = { tab: S.state.tab, ...copy(found) };
     state.limits.runs = state.limits.runs.map((run) => based(run, "limits"));
     state.plan = based(state.plan, "plan");
     S.state = state;
     S.good = { limits: [], plan: null };
+    S.answered_once = { claims: S.answered_once.claims, validation: S.answered_once.validation };
   }
 
   // Asking ------------------------------------------------------------------------------------------
@@ -64,6 +65,7 @@
   const timers = {};
   function soon(page, wait) {
     clearTimeout(timers[page]);
+    trouble("link", "");
     document.body.classList.add("busy-" + page);
     timers[page] = setTimeout(() => ask(page), wait === undefined ? 25 : wait);
   }
@@ -79,6 +81,37 @@
       send("asked-plan", { who: who + "-plan", token: S.token, run: bare(S.state.plan), good: S.good.plan, place: S.place, state: saved() });
     }
   }
+
+  /* Dash says nothing when the server does not answer, or refuses. */
+  const known = new Map();
+  function trouble(kind, text) {
+    known.set(kind, text);
+    $("trouble").textContent = [...known.values()].filter(Boolean).join(" ");
+  }
+
+  let again = null;
+  function lost() {
+    trouble("server", "The server does not answer. What you entered is kept, and asked again every few seconds.");
+    clearTimeout(again);
+    again = setTimeout(() => {
+      const page = S.state.tab;
+      if (page === "limits" || page === "plan") ask(page);
+      else { S.answered_once[page] = false; tab(page); }
+    }, 3000);
+  }
+
+  const fetched = window.fetch;
+  window.fetch = async function (...what) {
+    if (!S.state) return fetched.apply(window, what);
+    let answer;
+    try { answer = await fetched.apply(window, what); } catch (error) { lost(); throw error; }
+    if (answer.ok) trouble("server", "");
+    else {
+      document.body.classList.remove("busy-limits", "busy-plan");
+      trouble("server", (await answer.clone().text()).split("\n")[0]);
+    }
+    return answer;
+  };
 
   // Tabs, theme --------------------------------------------------------------------------------------
 
@@ -98,7 +131,7 @@
       send("asked-" + name, { who: who + "-" + name, token: ++S.token });
     }
     window.dispatchEvent(new Event("resize"));
-    if (S.link) address();
+    address();
   }
 
   function dark() {
@@ -254,8 +287,17 @@
     if (data && data.token === S.waiting.limits) setTimeout(() => { if (data.token === S.waiting.limits) send("next-limits", { ...data, again: Math.random() }); }, 0);
   };
 
+  /* The address holds what was answered last, and the tab. */
+  const here = () => S.link + (S.state.tab === "limits" ? "" : "." + S.state.tab);
   function address() {
-    history.replaceState(null, "", "#" + S.link);
+    if (S.link) history.replaceState(null, "", "#" + here());
+  }
+
+  function follow() {
+    const [text, name] = location.hash.slice(1).split(".");
+    if (TABS.includes(name)) S.state.tab = name;
+    S.link = text;
+    send("asked-link", { text: text.slice(0, 20000), token: ++S.asides });
   }
 
   const say = (text) => { $("said").textContent = text; };
@@ -456,8 +498,7 @@
     startPlan();
     listen();
     themed();
-    const hash = location.hash.slice(1);
-    if (hash) send("asked-link", { text: hash.slice(0, 20000) });
+    if (location.hash.length > 1) follow();
     else begin();
   };
 
@@ -469,9 +510,10 @@
 
   S.opened = function (data) {
     if (!data) return;
-    if (data.state) { try { restore(data.state); } catch (error) { data.fault = "The link could not be read."; } }
+    if (data.state) restore(data.state);
+    else S.link = null;
     begin();
-    if (data.fault) $("notes-limits").replaceChildren(make("p", { class: "fault" }, data.fault));
+    trouble("link", data.fault || "");
   };
 
   function listen() {
@@ -488,13 +530,13 @@
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed);
     let width = innerWidth < 760;
     addEventListener("resize", () => { if (width !== innerWidth < 760) { width = innerWidth < 760; themed(); } });
-    addEventListener("hashchange", () => { const hash = location.hash.slice(1); if (hash && hash !== S.link) send("asked-link", { text: hash.slice(0, 20000) }); });
+    addEventListener("hashchange", () => { if (location.hash.length > 1 && location.hash.slice(1) !== here()) follow(); });
     $("theme").addEventListener("click", () => {
       document.documentElement.dataset.theme = dark() ? "light" : "dark";
       try { localStorage.setItem("scalewall-theme", document.documentElement.dataset.theme); } catch (error) { /* private windows keep nothing */ }
       themed();
     });
-    $("share").addEventListener("click", () => { send("asked-share", { page: S.state.tab, runs: S.state.limits.runs.map(bare), active: S.state.limits.active, plan: bare(S.state.plan), link: location.href, token: ++S.asides }); });
+    $("share").addEventListener("click", () => { send("asked-share", { page: S.state.tab, state: saved(), at: location.href.split("#")[0], token: ++S.asides }); });
   }
   S.asides = 0;
   S.place = 0;
