@@ -266,5 +266,9 @@ def plan_file(entry: Entry, kind: str) -> bytes:
     with folder():
         path = Path(f"answer.{kind}")
         answer = plan(plan_words(entry))
-        files.write_rows(records_plan.planning_rows(answer), records_plan.of_planning(answer), path)
+        about = {
+            "answer": records_plan.answered(answer.scenario).as_dict(),
+            **records_plan.of_planning(answer),
+        }
+        files.write_rows(records_plan.planning_rows(answer), about, path)
         return path.read_bytes()
