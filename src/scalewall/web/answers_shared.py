@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import plotly.graph_objects as go
 from dash import Dash, Input, Output, dcc, html
 from dash.exceptions import PreventUpdate
 
@@ -138,29 +137,19 @@ def _block(number: int, title: str, text: str) -> html.Div:
 def _downloads(app: Dash, pool: Pool) -> None:
     @app.callback(Output("download", "data"), Input("asked-download", "data"))
     def download(data: Any) -> Any:
-        kind = data["kind"]
-        if kind == "html":
-            text = go.Figure(data["figure"]).to_html(include_plotlyjs=True, full_html=True)
-            return dcc.send_string(
-                text, f"scalewall-{'limits' if 'limits' in data['page'] else 'figure'}.html"
-            )
-        plan = data["page"] == "plan"
-        entry = (read_plan if plan else read_limits)(data["run"])
+        plan, kind = data["page"] == "plan", data["kind"]
         if kind not in ("csv", "parquet"):
-            raise PreventUpdate
-        work_of = work.plan_file if plan else work.limits_file
-        try:
-            job = pool.ask(
-                key(entry, f"file-{kind}-{entry.name}"),
-                work_of,
-                entry,
-                kind,
-                who=str(data["who"])[:40] + "-file",
-                seconds=CURVE_SECONDS,
-            )
-            content: bytes = pool.wait(job)
-        except (ScalewallError, Cancelled, Defect):
-            raise PreventUpdate from None
+            raise InputError("kind", "csv or parquet", kind)
+        entry = (read_plan if plan else read_limits)(data["run"])
+        job = pool.ask(
+            key(entry, f"file-{kind}-{plan}"),
+            work.plan_file if plan else work.limits_file,
+            entry,
+            kind,
+            who=str(data["who"])[:40] + "-file",
+            seconds=CURVE_SECONDS,
+        )
+        content: bytes = pool.wait(job)
         return dcc.send_bytes(content, f"{texts.file_name(entry)}.{kind}")
 
 
@@ -168,11 +157,18 @@ def _formulas(app: Dash, pool: Pool) -> None:
     @app.callback(Output("explained", "children"), Input("asked-explained", "data"))
     def explained(data: Any) -> list[Any]:
         entry = read_limits(data["run"])
-        kept: Limits | None = pool.kept(key(entry))
-        if kept is None:
-            return [html.P("Its curve is still being found; ask again in a moment.")]
+        answer: Limits = pool.wait(
+            pool.ask(
+                key(entry),
+                work.limited,
+                entry,
+                who=str(data["who"])[:40] + "-explain",
+                seconds=CURVE_SECONDS,
+                urgency=0,
+            )
+        )
         flop = data.get("flop")
-        found = explain.limits(kept, str(data["what"]), flop if isinstance(flop, (int, float)) else None)
+        found = explain.limits(answer, str(data["what"]), flop if isinstance(flop, (int, float)) else None)
         return [html.P(entry.name, className="faint"), *found]
 
 

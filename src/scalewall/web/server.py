@@ -56,12 +56,20 @@ def make_app(pool: Pool, hosts: frozenset[str] | None = None) -> Dash:
     app.enable_dev_tools(debug=False, dev_tools_ui=False, dev_tools_props_check=False)
     app.index_string = app.index_string.replace("<html>", '<html lang="en">')
     app.layout = layout()
+    server.add_url_rule("/plotly.min.js", view_func=plotly_script)  # for figures saved as HTML
     answers_limits.register(app, pool)
     answers_plan.register(app, pool)
     answers_shared.register(app, pool)
     clientside.register(app)
     _guard(server, hosts, policy(app))
     return app
+
+
+def plotly_script() -> Response:
+    """Return Plotly as a script of its own."""
+    from plotly.offline import get_plotlyjs
+
+    return Response(get_plotlyjs(), mimetype="text/javascript")
 
 
 def policy(app: Dash) -> str:

@@ -12,6 +12,7 @@
   S.state = null;
   S.token = 0;
   S.good = { limits: [], plan: null };
+  S.sent = { limits: [], plan: null };
   S.raw = {};
   S.faults = [];
   S.answered_once = {};
@@ -75,10 +76,12 @@
     S.waiting = { ...S.waiting, [page]: S.token };
     document.body.classList.add("busy-" + page);
     if (page === "limits") {
-      const { runs, active } = S.state.limits;
-      send("asked-limits", { who, token: S.token, active, runs: runs.map(bare), good: runs.map((_, i) => S.good.limits[i] || null), state: saved() });
+      const { active } = S.state.limits;
+      const runs = (S.sent.limits = S.state.limits.runs.map(bare));
+      send("asked-limits", { who, token: S.token, active, runs, good: runs.map((_, i) => S.good.limits[i] || null), state: saved() });
     } else if (page === "plan") {
-      send("asked-plan", { who: who + "-plan", token: S.token, run: bare(S.state.plan), good: S.good.plan, place: S.place, state: saved() });
+      S.sent.plan = bare(S.state.plan);
+      send("asked-plan", { who: who + "-plan", token: S.token, run: S.sent.plan, place: S.place, state: saved() });
     }
   }
 
@@ -254,7 +257,7 @@
     document.body.classList.toggle("busy-limits", !data.done);
     S.faults = data.faults;
     if (data.faults[data.active].length) unfold("limits", true);
-    data.faults.forEach((list, i) => { if (!list.length && !data.notes[i] && runs[i]) S.good.limits[i] = bare(runs[i]); });
+    data.faults.forEach((list, i) => { if (!list.length && !data.notes[i]) S.good.limits[i] = S.sent.limits[i]; });
     const form = S.forms.limits;
     if (data.active === S.state.limits.active) {
       if (data.devices) devices(form, data.devices);
@@ -328,7 +331,7 @@
     const fresh = same ? copy(list.runs[list.active]) : fromBase({ name: "H100", words: { hardware: "h100-sxm" }, device: {}, paste: "", model: "" }, "h100/0");
     const names = new Set(list.runs.map((run) => run.name));
     const stem = fresh.name.replace(/ \d+$/, "");
-    for (let n = 2; names.has(fresh.name); n += 1) fresh.name = `${stem} ${n}`;
+    for (let n = 2; names.has(fresh.name); n += 1) fresh.name = `${stem.slice(0, 56)} ${n}`;
     list.runs.push(fresh);
     S.good.limits.push(same ? S.good.limits[list.active] : null);
     list.active = list.runs.length - 1;
@@ -383,7 +386,7 @@
 
   function paster(form, page, key, title, help) {
     const id = `${page}-${key}`;
-    const area = make("textarea", { id, rows: 7, spellcheck: "false", maxlength: 20000, placeholder: help, "aria-describedby": id + "-fault",
+    const area = make("textarea", { id, rows: 7, spellcheck: "false", placeholder: help, "aria-describedby": id + "-fault",
       oninput: (event) => { form.entry()[key] = event.target.value; soon(page, 200); } });
     const row = make("div", { class: "field" }, make("div", { class: "field-head" }, make("label", { for: id }, title)), area, make("p", { class: "fault", id: id + "-fault", role: "alert" }));
     const group = form.group(key === "model" ? "A model of your own" : "Hardware of your own", false);
@@ -416,7 +419,7 @@
     if (data.faults.length) unfold("plan", true);
     notes("plan", left, [data.note], [S.state.plan]);
     if (data.degrees) {
-      S.good.plan = bare(S.state.plan);
+      S.good.plan = S.sent.plan;
       S.degrees = data.degrees;
       strategies(data.table);
       devices(form, data.devices);
@@ -527,6 +530,7 @@
       event.preventDefault();
     });
     document.addEventListener("click", clicked);
+    document.addEventListener("keydown", (event) => { if (event.key === "Escape" && $("explain-dialog").open) $("explain-dialog").close(); });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed);
     let width = innerWidth < 760;
     addEventListener("resize", () => { if (width !== innerWidth < 760) { width = innerWidth < 760; themed(); } });
@@ -570,11 +574,8 @@
     if (!click || !click.points || !click.points.length) return;
     const point = click.points[0];
     const group = (S.raw["graph-limits"].data[point.curveNumber] || {}).legendgroup;
-    const runs = S.state.limits.runs;
-    const place = group === "degrees" ? S.state.limits.active : runs.findIndex((run) => escaped(run.name) === group);
-    explain("limits", "point", place < 0 ? S.state.limits.active : place, point.x);
+    explain("limits", "point", group === "degrees" ? S.state.limits.active : Number(group), point.x);
   };
-  const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;").replace(/'/g, "&#x27;");
 
   S.explained = function (children) {
     const dialog = $("explain-dialog");
@@ -599,9 +600,21 @@
   }
 
   function save(name, kind) {
-    if (kind === "html") { send("asked-download", { who, page: name, kind: "html", figure: S.raw[name], token: ++S.asides }); return; }
+    const filename = "scalewall-" + name.replace("graph-", "");
+    if (kind === "html") { saveHtml(S.raw[name], filename); return; }
     const node = $(name).querySelector(".js-plotly-plot");
-    Plotly.downloadImage(node, { format: kind, width: 1050, height: node.layout.height || 600, scale: kind === "png" ? 2 : 1, filename: "scalewall-" + name.replace("graph-", "") });
+    Plotly.downloadImage(node, { format: kind, width: 1050, height: node.layout.height || 600, scale: kind === "png" ? 2 : 1, filename });
+  }
+
+  /* A file that needs nothing else: the figure, and Plotly itself. */
+  async function saveHtml(figure, filename) {
+    const plotly = await (await fetch("plotly.min.js")).text();
+    const inside = JSON.stringify(figure).replace(/</g, "\\u003c");
+    const text = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${filename}</title></head><body><div id="figure"></div>`
+      + `<script>${plotly}</script><script>const figure = ${inside}; Plotly.newPlot("figure", figure.data, figure.layout, { displaylogo: false });</script></body></html>`;
+    const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: "text/html" })), download: filename + ".html" });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   }
 
   try { const theme = localStorage.getItem("scalewall-theme"); if (theme) document.documentElement.dataset.theme = theme; } catch (error) { /* as above */ }
