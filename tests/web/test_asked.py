@@ -83,8 +83,8 @@ def test_only_fields_of_the_page_are_read(word):
         {"words": [1]},
         {"words": {"duration": 3}},
         {"words": {"duration": "3" * 500}},
-        {"name": "x" * 100},
-        {"paste": "x" * 30_000},
+        {"name": 1},
+        {"paste": ["x"]},
         {"device": {str(i): "1" for i in range(100)}},
     ],
 )
@@ -93,11 +93,30 @@ def test_what_is_no_entry_is_refused(entry):
         asked.read_limits(entry)
 
 
+def test_a_pasted_text_that_is_too_long_or_broken_is_refused_beside_its_field():
+    with pytest.raises(InputError, match=r"'paste' must be text of at most 20,000 characters.*It has 30,000"):
+        limits(paste="x" * 30_000)
+    with pytest.raises(InputError, match="'model' must be text of at most 20,000 characters"):
+        plan(model="{" + " " * 30_000)
+    with pytest.raises(InputError, match=r"'model' must be valid JSON\. Got '\{broken'"):
+        plan(model="{broken")
+
+
+def test_half_a_character_is_read_as_a_question_mark():
+    assert asked.read_limits({"name": "a\ud83d"}).name == "a?"
+    with pytest.raises(InputError, match="duration"):
+        limits(words={"duration": "\ud83d"})
+
+
 def test_work_is_bounded():
     with pytest.raises(InputError, match="points"):
         limits(words={"points": "1000"})
     with pytest.raises(InputError, match="points"):
         limits(words={"points": "9" * 100})
+    with pytest.raises(InputError, match="from 2 to 120"):
+        limits(words={"points": "1"})
+    with pytest.raises(InputError, match="from 1 to 50"):
+        plan(words={"top": "51"})
 
 
 def test_numbers_of_a_device_can_be_changed():

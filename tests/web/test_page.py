@@ -317,3 +317,81 @@ def test_a_server_that_does_not_answer_is_noticed_and_asked_again(browser, addre
         looked.settle()
         assert looked.page.input_value("#limits-words-duration") == "3.5 months"
         looked.wrong.clear()
+
+
+def test_escape_closes_what_stands_behind_a_number(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        number = looked.page.locator("#table-limits .explained").first
+        number.focus()
+        looked.page.keyboard.press("Enter")
+        looked.page.wait_for_selector("#explain-dialog .formula")
+        looked.page.keyboard.press("Escape")
+        assert not looked.page.locator("#explain-dialog").is_visible()
+        assert number.evaluate("(e) => e === document.activeElement")
+
+
+def test_scenarios_of_the_same_long_name_are_told_apart(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        looked.page.select_option("#preset-limits", "h100")
+        looked.settle()
+        looked.page.fill("#run-name", "n" * 60)
+        looked.page.click("[data-act=copy]")
+        looked.page.select_option("#limits-words-hardware", "v100")
+        looked.page.fill("#run-name", "n" * 60)
+        looked.page.wait_for_timeout(300)
+        looked.settle()
+        looked.page.evaluate(
+            "() => { const all = window.scalewall.raw['graph-limits'].data;"
+            "const curveNumber = all.findLastIndex((t) => t.yaxis === 'y' && t.mode !== 'markers');"
+            "window.scalewall.point({ points: [{ curveNumber, x: 1e25 }] }); }"
+        )
+        looked.page.wait_for_selector("#explain-dialog .formula")
+        assert "125 TFLOP/s" in looked.page.inner_text("#explain-dialog")
+
+
+def test_a_figure_saved_as_html_needs_nothing_else(browser, address, tmp_path):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        looked.page.fill("#run-name", "</script><b>H100")
+        looked.page.wait_for_timeout(300)
+        looked.settle()
+        with looked.page.expect_download() as caught:
+            looked.page.click("#graph-limits-figure [data-kind=html]")
+        assert caught.value.suggested_filename == "scalewall-limits.html"
+        caught.value.save_as(tmp_path / "figure.html")
+    context = browser.new_context(offline=True)
+    try:
+        page = context.new_page()
+        page.set_content((tmp_path / "figure.html").read_text(encoding="utf-8"))
+        page.wait_for_selector(".legendtext")
+        assert "</script><b>H100" in page.locator(".legendtext").first.text_content()
+    finally:
+        context.close()
+
+
+def test_a_scenario_without_an_answer_is_not_said_to_be_found(browser, address):
+    from scalewall.web import link
+
+    run = {"name": "bad", "words": {"duration": "3 bananas"}}
+    state = {"limits": {"active": 0, "runs": [run]}, "plan": {"words": {"model": "gpt3-175b"}}}
+    with looking(browser, address) as looked:
+        looked.open(f"#{link.encode(state)}")
+        looked.page.wait_for_function(
+            "() => document.querySelector('#table-limits').textContent.includes('no answer to its entries')"
+        )
+
+
+def test_the_download_of_a_plan_is_the_commands_output(browser, address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with looking(browser, address) as looked:
+        looked.open()
+        looked.page.click("#tab-plan")
+        looked.page.wait_for_selector("#table-plan tbody tr")
+        with looked.page.expect_download() as caught:
+            looked.page.click("#panel-plan [data-download=csv]")
+        caught.value.save_as(tmp_path / "page.csv")
+    words = "plan gpt3-175b --hardware a100-80gb-sxm --gpus 1024 --batch 1536 --seq 2048 -o command.csv"
+    assert cli.run(words.split()) == 0
+    assert (tmp_path / "page.csv").read_text() == (tmp_path / "command.csv").read_text()
