@@ -83,8 +83,8 @@ def test_only_fields_of_the_page_are_read(word):
         {"words": [1]},
         {"words": {"duration": 3}},
         {"words": {"duration": "3" * 500}},
-        {"name": "x" * 100},
-        {"paste": "x" * 30_000},
+        {"name": 1},
+        {"paste": ["x"]},
         {"device": {str(i): "1" for i in range(100)}},
     ],
 )
@@ -93,11 +93,30 @@ def test_what_is_no_entry_is_refused(entry):
         asked.read_limits(entry)
 
 
+def test_a_pasted_text_that_is_too_long_or_broken_is_refused_beside_its_field():
+    with pytest.raises(InputError, match=r"'paste' must be text of at most 20,000 characters.*It has 30,000"):
+        limits(paste="x" * 30_000)
+    with pytest.raises(InputError, match="'model' must be text of at most 20,000 characters"):
+        plan(model="{" + " " * 30_000)
+    with pytest.raises(InputError, match=r"'model' must be valid JSON\. Got '\{broken'"):
+        plan(model="{broken")
+
+
+def test_half_a_character_is_read_as_a_question_mark():
+    assert asked.read_limits({"name": "a\ud83d"}).name == "a?"
+    with pytest.raises(InputError, match="duration"):
+        limits(words={"duration": "\ud83d"})
+
+
 def test_work_is_bounded():
     with pytest.raises(InputError, match="points"):
         limits(words={"points": "1000"})
     with pytest.raises(InputError, match="points"):
         limits(words={"points": "9" * 100})
+    with pytest.raises(InputError, match="from 2 to 120"):
+        limits(words={"points": "1"})
+    with pytest.raises(InputError, match="from 1 to 50"):
+        plan(words={"top": "51"})
 
 
 def test_numbers_of_a_device_can_be_changed():
@@ -141,6 +160,8 @@ RUNS = [
     {"words": {"hardware": "v100", "preset": "epoch-2024", "to_flop": "1e28"}},
     {"words": {"pp": "8,16", "schedule": "1f1b", "overlap_data": "true", "from_flop": "1e25"}},
     {"words": {"threshold": "0.7"}, "device": {"scale_out_latency": "3 us"}},
+    {"paste": 'base = "h100-sxm"\nname = "my-h100-sxm"', "device": {"memory": "90 GB"}},
+    {"paste": 'base = "a100-80gb-sxm"\n[device]\nmemory = "70 GB"', "device": {"memory": "90 GB"}},
 ]
 
 
@@ -148,10 +169,10 @@ RUNS = [
 def test_the_texts_ask_the_same_question(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     entry = asked.read_limits(run)
-    own = work.own_files(entry, False)
-    if own.device:
-        (tmp_path / own.device[0]).write_text(own.device[1], encoding="utf-8")
-    words = texts.limits_words(entry, own.names[0])
+    own = work.own_files((entry,), False)
+    for name, text in own.texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    words = texts.limits_words(entry, own.names[0][0])
     wanted = limits(**run)
     (tmp_path / "scenario.toml").write_text(texts.tables(words), encoding="utf-8")
     from scalewall.study.scenario import from_toml
@@ -177,3 +198,24 @@ def test_the_texts_ask_the_same_question(run, tmp_path, monkeypatch):
     monkeypatch.setattr(study, "limits", stop)
     cli.run(shlex.split(texts.command("limits", words))[1:])
     assert seen == [wanted]
+
+
+def test_files_of_several_scenarios_have_names_of_their_own():
+    entries = tuple(asked.read_limits({"device": {"memory": size}}) for size in ("90 GB", "70 GB", "90 GB"))
+    own = work.own_files(entries, False)
+    first, second, third = (device for device, _ in own.names)
+    assert first == third != second
+    assert "90000000000.0" in own.texts[first]
+    assert "70000000000.0" in own.texts[second]
+
+
+def test_a_pasted_device_and_a_pasted_model_may_have_the_same_name():
+    pasted = {"paste": 'base = "h100-sxm"\nname = "mine"', "model": 'base = "llama-3.1-8b"\nname = "mine"'}
+    (names,) = work.own_files((asked.read_plan(pasted),), True).names
+    assert names == ("mine-2.toml", "mine.toml")
+
+
+def test_what_is_shared_says_what_is_wrong():
+    own = work.own_files((asked.read_limits({"words": {"duration": "3 bananas"}}),), False)
+    assert own.names == ((None, None),)
+    assert own.faults[0].startswith("The 'duration' must be a time")

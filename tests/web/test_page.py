@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import random
 
 import pytest
 
@@ -253,3 +254,144 @@ def test_tabs_and_theme_by_keyboard(browser, address):
         looked.page.focus("#tab-plan")
         looked.page.keyboard.press("Home")
         looked.page.wait_for_selector("#panel-limits:visible")
+
+
+def test_a_link_holds_the_tab_and_each_tab_shares_its_own_command(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        looked.page.click("#tab-validation")
+        looked.page.wait_for_selector("#table-validation table")
+        looked.page.click("#share")
+        looked.page.wait_for_selector("#share-dialog[open] #copied-1")
+        assert looked.page.inner_text("#copied-1") == "scalewall validate"
+        link = looked.page.inner_text("#copied-0")
+        assert link == looked.page.url
+    with looking(browser, address) as other:
+        other.open(link.split("/", 3)[3])
+        other.page.wait_for_selector("#table-validation table")
+        assert other.page.get_attribute("#tab-validation", "aria-selected") == "true"
+
+
+def test_what_is_too_long_for_a_link_is_said_and_shared_as_a_file(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        noise = "".join(random.Random(0).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=19_000))
+        looked.page.select_option("#preset-limits", "h100")
+        looked.page.locator("#limits-paste").evaluate("(e) => { e.closest('details').open = true; }")
+        looked.page.locator("#limits-paste").fill(f'base = "h100-sxm"\nname = "long"\n# {noise}')
+        looked.page.wait_for_timeout(300)
+        looked.settle()
+        looked.page.click("#share")
+        looked.page.wait_for_selector("#share-dialog[open] #copied-3")
+        assert "The 'link' must be at most" in looked.page.inner_text("#shared")
+        assert "long.toml, a file that these need beside them" in looked.page.inner_text("#shared")
+        assert noise in looked.page.inner_text("#copied-3")
+
+
+def test_a_link_of_another_version_leaves_out_what_is_not_known_and_says_so(browser, address):
+    from scalewall.web import link
+
+    run = {"name": "old", "words": {"hardware": "v100", "duration": "5 months", "gone": "3"}}
+    state = {"limits": {"active": 0, "runs": [run]}, "plan": {"words": {"model": "gpt3-175b"}}}
+    with looking(browser, address) as looked:
+        looked.open(f"#{link.encode(state)}").settle()
+        assert "leaves out: 'gone'" in looked.page.inner_text("#trouble")
+        assert looked.page.input_value("#limits-words-duration") == "5 months"
+        looked.open("#garbage")
+        looked.page.wait_for_function("() => document.querySelector('#trouble').textContent.includes('link')")
+        looked.settle()
+        assert "The 'link' must be one that this page made" in looked.page.inner_text("#trouble")
+        fill(looked, "duration", "4 months")
+        assert not looked.page.inner_text("#trouble")
+
+
+def test_a_server_that_does_not_answer_is_noticed_and_asked_again(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        looked.page.context.set_offline(True)
+        looked.page.locator("#limits-words-duration").fill("3.5 months")
+        looked.page.wait_for_function("() => document.querySelector('#trouble').textContent")
+        assert looked.page.inner_text("#trouble").startswith("The server does not answer.")
+        looked.page.context.set_offline(False)
+        looked.page.wait_for_function("() => !document.querySelector('#trouble').textContent")
+        looked.settle()
+        assert looked.page.input_value("#limits-words-duration") == "3.5 months"
+        looked.wrong.clear()
+
+
+def test_escape_closes_what_stands_behind_a_number(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        number = looked.page.locator("#table-limits .explained").first
+        number.focus()
+        looked.page.keyboard.press("Enter")
+        looked.page.wait_for_selector("#explain-dialog .formula")
+        looked.page.keyboard.press("Escape")
+        assert not looked.page.locator("#explain-dialog").is_visible()
+        assert number.evaluate("(e) => e === document.activeElement")
+
+
+def test_scenarios_of_the_same_long_name_are_told_apart(browser, address):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        looked.page.select_option("#preset-limits", "h100")
+        looked.settle()
+        looked.page.fill("#run-name", "n" * 60)
+        looked.page.click("[data-act=copy]")
+        looked.page.select_option("#limits-words-hardware", "v100")
+        looked.page.fill("#run-name", "n" * 60)
+        looked.page.wait_for_timeout(300)
+        looked.settle()
+        looked.page.evaluate(
+            "() => { const all = window.scalewall.raw['graph-limits'].data;"
+            "const curveNumber = all.findLastIndex((t) => t.yaxis === 'y' && t.mode !== 'markers');"
+            "window.scalewall.point({ points: [{ curveNumber, x: 1e25 }] }); }"
+        )
+        looked.page.wait_for_selector("#explain-dialog .formula")
+        assert "125 TFLOP/s" in looked.page.inner_text("#explain-dialog")
+
+
+def test_a_figure_saved_as_html_needs_nothing_else(browser, address, tmp_path):
+    with looking(browser, address) as looked:
+        looked.open().settle()
+        looked.page.fill("#run-name", "</script><b>H100")
+        looked.page.wait_for_timeout(300)
+        looked.settle()
+        with looked.page.expect_download() as caught:
+            looked.page.click("#graph-limits-figure [data-kind=html]")
+        assert caught.value.suggested_filename == "scalewall-limits.html"
+        caught.value.save_as(tmp_path / "figure.html")
+    context = browser.new_context(offline=True)
+    try:
+        page = context.new_page()
+        page.set_content((tmp_path / "figure.html").read_text(encoding="utf-8"))
+        page.wait_for_selector(".legendtext")
+        assert "</script><b>H100" in page.locator(".legendtext").first.text_content()
+    finally:
+        context.close()
+
+
+def test_a_scenario_without_an_answer_is_not_said_to_be_found(browser, address):
+    from scalewall.web import link
+
+    run = {"name": "bad", "words": {"duration": "3 bananas"}}
+    state = {"limits": {"active": 0, "runs": [run]}, "plan": {"words": {"model": "gpt3-175b"}}}
+    with looking(browser, address) as looked:
+        looked.open(f"#{link.encode(state)}")
+        looked.page.wait_for_function(
+            "() => document.querySelector('#table-limits').textContent.includes('no answer to its entries')"
+        )
+
+
+def test_the_download_of_a_plan_is_the_commands_output(browser, address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with looking(browser, address) as looked:
+        looked.open()
+        looked.page.click("#tab-plan")
+        looked.page.wait_for_selector("#table-plan tbody tr")
+        with looked.page.expect_download() as caught:
+            looked.page.click("#panel-plan [data-download=csv]")
+        caught.value.save_as(tmp_path / "page.csv")
+    words = "plan gpt3-175b --hardware a100-80gb-sxm --gpus 1024 --batch 1536 --seq 2048 -o command.csv"
+    assert cli.run(words.split()) == 0
+    assert (tmp_path / "page.csv").read_text() == (tmp_path / "command.csv").read_text()

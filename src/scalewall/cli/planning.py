@@ -12,7 +12,6 @@ from scalewall.cli.shown import console, print_json
 from scalewall.cli.words import File, Flag, Json, Several, Shown, Word, pairs
 
 if TYPE_CHECKING:
-    from scalewall.study.citations import Answered
     from scalewall.study.planning import PlanScenario
 
 Train = Annotated[str | None, Parameter(group=Group("How it is trained", sort_key=1))]
@@ -106,19 +105,6 @@ class Wanted:
         return plan_scenario(file, **{**constants, **words, **more})
 
 
-def _answered(scenario: PlanScenario) -> Answered:
-    """Return what a plan is an answer to."""
-    from scalewall.study.citations import Answered
-
-    return Answered(
-        command="plan",
-        kinds=("plan", "zero-bubble") if scenario.schedule == "zero-bubble" else ("plan",),
-        hardware=(scenario.hardware,),
-        preset=scenario.preset,
-        model=scenario.model,
-    )
-
-
 def plan(
     model: str | None = None,
     /,
@@ -161,7 +147,7 @@ def plan(
         wanted.gpus = "1"
     scenario = wanted.read(model=model, top=top)
     answer = study.fewest(scenario) if min_gpus else study.plan(scenario)
-    answered = _answered(scenario)
+    answered = records_plan.answered(scenario)
 
     def drawn() -> Any:
         from scalewall.present import figures_plan

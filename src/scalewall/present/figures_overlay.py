@@ -34,6 +34,8 @@ def curve_parts(name: str, one: Limits | Curve, place: int, alone: bool) -> Part
     titled = attrs.evolve(curve, cluster=attrs.evolve(curve.cluster, name=html.escape(name)))
     add_curve(figure, titled, place, alone, limits=isinstance(one, Limits))
     plain = json.loads(figure.to_json())
+    for trace in plain["data"]:  # several may have the same name
+        trace["legendgroup"] = "degrees" if trace.get("legendgroup") == "degrees" else str(place)
     notes = plain["layout"].get("annotations", [])[before:]
     return Parts(traces=plain["data"], notes=notes, sustained=curve.sustained_mfu)
 

@@ -11,6 +11,7 @@ import attrs
 
 from scalewall.cost.practice import SOFTWARE, Practice
 from scalewall.cost.training_memory import Allowance
+from scalewall.study.citations import Answered
 from scalewall.study.plan import Planned, Planning
 from scalewall.study.planning import PlanScenario
 from scalewall.study.validation import Compared, Validation
@@ -20,6 +21,17 @@ MLPERF = (
     "Rows whose id begins with mlperf are derived from public logs of MLPerf Training. They are no MLPerf "
     "metrics and not verified by MLCommons Association."
 )
+
+
+def answered(scenario: PlanScenario) -> Answered:
+    """Return what a plan is an answer to."""
+    return Answered(
+        command="plan",
+        kinds=("plan", "zero-bubble") if scenario.schedule == "zero-bubble" else ("plan",),
+        hardware=(scenario.hardware,),
+        preset=scenario.preset,
+        model=scenario.model,
+    )
 
 
 def of_planning(answer: Planning) -> dict[str, Any]:

@@ -277,7 +277,9 @@ def _taken(asked: Asked, jobs: list[list[Job]], pool: Pool) -> list[Shown] | Non
 
 def _output(asked: Asked, shown: list[Shown], data: Any) -> tuple[Any, ...]:
     picture = _picture(asked, shown)
-    table = views.limits_table([(run.name, one.answer) for run, one in zip(asked.runs, shown, strict=True)])
+    table = views.limits_table(
+        [(run.name, one.answer, one.wanted) for run, one in zip(asked.runs, shown, strict=True)]
+    )
     active = shown[asked.active]
     words = views.summary(active.answer.curves[0], active.answer) if active.answer else no_update
     known = active.facts

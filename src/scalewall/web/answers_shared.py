@@ -6,19 +6,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import plotly.graph_objects as go
 from dash import Dash, Input, Output, dcc, html
 from dash.exceptions import PreventUpdate
 
-from scalewall.errors import InputError, ScalewallError
+from scalewall.errors import InputError, ScalewallError, shown
 from scalewall.study.limits import Limits
 from scalewall.web import explain, link, texts, views, work
 from scalewall.web.answers_limits import CURVE_SECONDS, key
-from scalewall.web.asked import MOST_RUNS, Entry, read_limits, read_plan
+from scalewall.web.asked import LIMITS_WORDS, MOST_RUNS, PLAN_WORDS, Entry, read_limits, read_plan
 from scalewall.web.pool import Cancelled, Defect, Pool
 
-HELP_SECONDS, REPORT_SECONDS = 240.0, 300.0
-"""Budgets of elasticities, and of the claims and the validation."""
+HELP_SECONDS, REPORT_SECONDS, SHARE_SECONDS = 240.0, 300.0, 10.0
+"""Budgets of elasticities, of the claims and the validation, and of what is shared."""
 
 
 def register(app: Dash, pool: Pool) -> None:
@@ -36,13 +35,17 @@ def _links(app: Dash) -> None:
     @app.callback(Output("answer-link", "data"), Input("asked-link", "data"))
     def opened(data: object) -> dict[str, Any]:
         try:
-            return {"state": read_state(link.decode(str(data["text"]) if isinstance(data, Mapping) else ""))}
+            found = link.decode(str(data["text"]) if isinstance(data, Mapping) else "")
+            unknown: list[str] = []
+            state = read_state(found, unknown)
         except InputError as error:
             return {"fault": str(error).splitlines()[0]}
+        left = f"The link holds what this page does not know, and leaves out: {', '.join(unknown)}."
+        return {"state": state, "fault": left if unknown else ""}
 
 
-def read_state(state: object) -> dict[str, Any]:
-    """Return a page's state, with only what it may hold.
+def read_state(state: object, unknown: list[str]) -> dict[str, Any]:
+    """Return a page's state, with only what it may hold; words that are no fields are put into `unknown`.
 
     Raises
     ------
@@ -56,56 +59,69 @@ def read_state(state: object) -> dict[str, Any]:
     if not isinstance(runs, list) or not 1 <= len(runs) <= MOST_RUNS:
         raise InputError("link", must, runs)
 
-    def entry(value: Any, read: Any) -> dict[str, Any]:
+    def entry(value: Any, read: Any, words: frozenset[str]) -> dict[str, Any]:
+        if isinstance(value, Mapping) and isinstance(value.get("words"), Mapping):
+            unknown.extend(shown(name) for name in value["words"] if name not in words)
+            value = {**value, "words": {n: text for n, text in value["words"].items() if n in words}}
         found: Entry = read(value)
         parts = {name: getattr(found, name) for name in ("name", "paste", "model")}
         tables = {name: dict(getattr(found, name)) for name in ("words", "device")}
         return {**parts, **tables, "from": str(value.get("from", ""))[:60]}
 
     active = state["limits"].get("active", 0)
-    tab = state.get("tab")
     return {
-        "tab": tab if tab in ("limits", "plan", "claims", "validation") else "limits",
         "limits": {
             "active": active if isinstance(active, int) and 0 <= active < len(runs) else 0,
             "preset": str(state["limits"].get("preset", ""))[:60],
-            "runs": [entry(run, read_limits) for run in runs],
+            "runs": [entry(run, read_limits, LIMITS_WORDS) for run in runs],
         },
-        "plan": {**entry(state.get("plan"), read_plan), "preset": str(state["plan"].get("preset", ""))[:60]},
+        "plan": {
+            **entry(state.get("plan"), read_plan, PLAN_WORDS),
+            "preset": str(state["plan"].get("preset", ""))[:60],
+        },
     }
 
 
 def _texts(app: Dash, pool: Pool) -> None:
     @app.callback(Output("shared", "children"), Input("asked-share", "data"))
     def shared(data: Any) -> list[Any]:
-        plan = data["page"] == "plan"
-        read = read_plan if plan else read_limits
-        entries = [read(value) for value in ([data["plan"]] if plan else data["runs"][:MOST_RUNS])]
-        active = 0 if plan else min(max(int(data["active"]), 0), len(entries) - 1)
-        blocks = [("Link", str(data["link"])[:20_000])]
-        said = []
-        for entry in entries:
-            try:
-                job = pool.ask(
-                    key(entry, "files"), work.own_files, entry, plan, who="share", seconds=5.0, quick=True
-                )
-                said.append(pool.wait(job))
-            except (ScalewallError, Cancelled, Defect):
-                said.append(work.OwnFiles(device=None, model=None))
-        words = [
-            texts.plan_words(entry, *own.names) if plan else texts.limits_words(entry, own.names[0])
-            for entry, own in zip(entries, said, strict=True)
-        ]
-        page = "plan" if plan else "limits"
-        name = f" of {entries[active].name}" if len(entries) > 1 else ""
-        blocks += [
-            ("Command line", "\n".join(texts.command(page, one) for one in words)),
-            (f"TOML{name}, for --scenario", texts.tables(words[active])),
-            (f"Python{name}", texts.python(page, words[active])),
-        ]
-        for file in (said[active].device, said[active].model):
-            blocks += [file] if file else []
-        return [_block(i, title, text) for i, (title, text) in enumerate(blocks)]
+        page = str(data["page"])
+        blocks, faults = [], []
+        try:
+            packed = link.encode(read_state(data["state"], []))
+            tab = "" if page == "limits" else f".{page}"
+            blocks.append(("Link", f"{str(data['at'])[:200]}#{packed}{tab}"))
+        except InputError as error:
+            faults.append(str(error).splitlines()[0])
+        if page in ("limits", "plan"):
+            more, wrong = _as_words(page, data["state"], pool)
+            blocks, faults = [*blocks, *more], [*faults, *wrong]
+        else:
+            blocks.append(("Command line", f"scalewall {'claims' if page == 'claims' else 'validate'}"))
+        said = [html.P(text, className="fault") for text in faults]
+        return [*said, *(_block(i, title, text) for i, (title, text) in enumerate(blocks))]
+
+
+def _as_words(page: str, state: Any, pool: Pool) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return what a page asks as a command line, TOML, Python and files, and what is wrong with it."""
+    plan = page == "plan"
+    entries = (read_plan(state["plan"]),) if plan else tuple(map(read_limits, state["limits"]["runs"]))
+    active = 0 if plan else min(max(int(state["limits"]["active"]), 0), len(entries) - 1)
+    name = "|".join(key(entry, "files") for entry in entries)
+    own: work.OwnFiles = pool.wait(
+        pool.ask(name, work.own_files, entries, plan, who="share", seconds=SHARE_SECONDS, quick=True)
+    )
+    words = [
+        texts.plan_words(entry, *names) if plan else texts.limits_words(entry, names[0])
+        for entry, names in zip(entries, own.names, strict=True)
+    ]
+    of = f" of {entries[active].name}" if len(entries) > 1 else ""
+    return [
+        ("Command line", "\n".join(texts.command(page, one) for one in words)),
+        (f"TOML{of}, for --scenario", texts.tables(words[active])),
+        (f"Python{of}", texts.python(page, words[active])),
+        *((f"{file}, a file that these need beside them", text) for file, text in own.texts.items()),
+    ], list(own.faults)
 
 
 def _block(number: int, title: str, text: str) -> html.Div:
@@ -121,29 +137,19 @@ def _block(number: int, title: str, text: str) -> html.Div:
 def _downloads(app: Dash, pool: Pool) -> None:
     @app.callback(Output("download", "data"), Input("asked-download", "data"))
     def download(data: Any) -> Any:
-        kind = data["kind"]
-        if kind == "html":
-            text = go.Figure(data["figure"]).to_html(include_plotlyjs=True, full_html=True)
-            return dcc.send_string(
-                text, f"scalewall-{'limits' if 'limits' in data['page'] else 'figure'}.html"
-            )
-        plan = data["page"] == "plan"
-        entry = (read_plan if plan else read_limits)(data["run"])
+        plan, kind = data["page"] == "plan", data["kind"]
         if kind not in ("csv", "parquet"):
-            raise PreventUpdate
-        work_of = work.plan_file if plan else work.limits_file
-        try:
-            job = pool.ask(
-                key(entry, f"file-{kind}-{entry.name}"),
-                work_of,
-                entry,
-                kind,
-                who=str(data["who"])[:40] + "-file",
-                seconds=CURVE_SECONDS,
-            )
-            content: bytes = pool.wait(job)
-        except (ScalewallError, Cancelled, Defect):
-            raise PreventUpdate from None
+            raise InputError("kind", "csv or parquet", kind)
+        entry = (read_plan if plan else read_limits)(data["run"])
+        job = pool.ask(
+            key(entry, f"file-{kind}-{plan}"),
+            work.plan_file if plan else work.limits_file,
+            entry,
+            kind,
+            who=str(data["who"])[:40] + "-file",
+            seconds=CURVE_SECONDS,
+        )
+        content: bytes = pool.wait(job)
         return dcc.send_bytes(content, f"{texts.file_name(entry)}.{kind}")
 
 
@@ -151,11 +157,18 @@ def _formulas(app: Dash, pool: Pool) -> None:
     @app.callback(Output("explained", "children"), Input("asked-explained", "data"))
     def explained(data: Any) -> list[Any]:
         entry = read_limits(data["run"])
-        kept: Limits | None = pool.kept(key(entry))
-        if kept is None:
-            return [html.P("Its curve is still being found; ask again in a moment.")]
+        answer: Limits = pool.wait(
+            pool.ask(
+                key(entry),
+                work.limited,
+                entry,
+                who=str(data["who"])[:40] + "-explain",
+                seconds=CURVE_SECONDS,
+                urgency=0,
+            )
+        )
         flop = data.get("flop")
-        found = explain.limits(kept, str(data["what"]), flop if isinstance(flop, (int, float)) else None)
+        found = explain.limits(answer, str(data["what"]), flop if isinstance(flop, (int, float)) else None)
         return [html.P(entry.name, className="faint"), *found]
 
 

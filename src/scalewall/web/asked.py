@@ -7,11 +7,13 @@ text is written to a file of a folder that exists for one job, and may itself be
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import os
 import re
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +22,21 @@ import attrs
 from scalewall.errors import InputError, nearest
 from scalewall.hardware import catalogue
 from scalewall.hardware.cluster import Cluster
+from scalewall.schema import whole
 from scalewall.study.inputs import Input, inputs
 from scalewall.study.planning import PlanScenario, plan_scenario
 from scalewall.study.scenario import PAPER_PRESET, Scenario, scenario
 from scalewall.units import parse, show
 from scalewall.web import toml
-from scalewall.web.fields import MOST_POINTS, POINTS, limits_fields, plan_fields
+from scalewall.web.fields import MOST_POINTS, MOST_STRATEGIES, POINTS, limits_fields, plan_fields
 from scalewall.workload.formats import model_names
 
 MOST_RUNS = 7
 """Scenarios on the page, as many as there are colours."""
 
 MOST_TEXT, MOST_PASTE, MOST_NAME = 200, 20_000, 60
-_LIMITS_WORDS = frozenset(field.key for field in limits_fields())
-_PLAN_WORDS = frozenset(field.key for field in plan_fields())
+LIMITS_WORDS = frozenset(field.key for field in limits_fields())
+PLAN_WORDS = frozenset(field.key for field in plan_fields())
 
 
 @attrs.frozen(kw_only=True)
@@ -60,9 +63,11 @@ def read_entry(value: object, words: frozenset[str]) -> Entry:
         raise InputError("link", must, value)
     texts = {name: value.get(name, "") for name in ("name", "paste", "model")}
     tables = {name: value.get(name) or {} for name in ("words", "device")}
-    for name, most in (("name", MOST_NAME), ("paste", MOST_PASTE), ("model", MOST_PASTE)):
-        if not isinstance(texts[name], str) or len(texts[name]) > most:
-            raise InputError(name, f"text of at most {most:,} characters", texts[name])
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise InputError(name, "text", text)
+        texts[name] = _whole_characters(text)
+    texts["name"] = texts["name"][:MOST_NAME]
     for name, table in tables.items():
         if not isinstance(table, Mapping) or len(table) > 60:
             raise InputError(name, "a table", table)
@@ -73,19 +78,26 @@ def read_entry(value: object, words: frozenset[str]) -> Entry:
                 raise InputError(key, "a field of this page", text)
             if not isinstance(text, str) or len(text) > MOST_TEXT:
                 raise InputError(key, f"text of at most {MOST_TEXT} characters", text)
-    given = {key: text.strip() for key, text in tables["words"].items() if text.strip()}
-    changed = {key: text.strip() for key, text in tables["device"].items() if text.strip()}
+    given, changed = (
+        {key: _whole_characters(text.strip()) for key, text in table.items() if text.strip()}
+        for table in tables.values()
+    )
     return Entry(**texts, words=given, device=changed)
+
+
+def _whole_characters(text: str) -> str:
+    """Return `text` with half characters, which JSON may hold and no file can, as question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def read_limits(value: object) -> Entry:
     """Return an entry of the limits page."""
-    return read_entry(value, _LIMITS_WORDS)
+    return read_entry(value, LIMITS_WORDS)
 
 
 def read_plan(value: object) -> Entry:
     """Return an entry of the plan page."""
-    return read_entry(value, _PLAN_WORDS)
+    return read_entry(value, PLAN_WORDS)
 
 
 @contextlib.contextmanager
@@ -114,9 +126,7 @@ def limits_scenario(entry: Entry) -> Scenario:
             words[name] = {"true": True, "false": False}.get(text, text)
     if words.get("preset") != PAPER_PRESET:
         words.setdefault("points", POINTS)
-    points = str(words.get("points", "2"))
-    if points.isdecimal() and int(points[:9]) > MOST_POINTS:
-        raise InputError("points", f"a whole number from 2 to {MOST_POINTS} on this page", words["points"])
+    whole(words.get("points", 2), "points", 2, MOST_POINTS)
     hardware = _hardware(entry, words.pop("hardware", "h100-sxm"), words.get("preset"))
     plain = scenario(hardware=hardware, **words)
     if not entry.device:
@@ -137,6 +147,7 @@ def plan_words(entry: Entry) -> PlanScenario:
     """
     words: dict[str, Any] = {field.key: field.default for field in plan_fields() if field.default}
     words |= entry.words
+    whole(words["top"], "top", 1, MOST_STRATEGIES)
     name = words["model"]
     if entry.model.strip():
         words["model"] = _pasted_model(entry.model)
@@ -154,7 +165,7 @@ def _hardware(entry: Entry, name: str, preset: str | None) -> str:
         raise InputError("preset", "a known preset", preset, nearest(preset, catalogue.presets()))
     known = catalogue.names(preset)
     if entry.paste.strip():
-        tables = _toml(entry.paste, "paste")
+        tables = _parsed(entry.paste, "paste", "TOML", tomllib.loads)
         base = tables.get("base")
         if base is not None and base not in known:
             raise InputError("base", "a device of the catalogue", base, nearest(str(base), known))
@@ -167,24 +178,30 @@ def _hardware(entry: Entry, name: str, preset: str | None) -> str:
 
 def _pasted_model(text: str) -> str:
     if text.lstrip().startswith("{"):
+        _parsed(text, "model", "JSON", json.loads)
         return _written(text, None, "my-model", ".json")
-    tables = _toml(text, "model")
+    tables = _parsed(text, "model", "TOML", tomllib.loads)
     base = tables.get("base")
     if base is not None and base not in model_names():
         raise InputError("base", "a model of the catalogue", base, nearest(str(base), model_names()))
     return _written(text, tables.get("name"), "my-model", ".toml")
 
 
-def _toml(text: str, field: str) -> dict[str, Any]:
+def _parsed(text: str, field: str, language: str, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    if len(text) > MOST_PASTE:
+        hint = f"It has {len(text):,} characters."
+        raise InputError(field, f"text of at most {MOST_PASTE:,} characters", text, hint)
     try:
-        return tomllib.loads(text)
+        return parse(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(field, "valid TOML", text, f"{str(error).splitlines()[0]}.") from None
+        raise InputError(field, f"valid {language}", text, f"{str(error).splitlines()[0]}.") from None
 
 
 def _written(text: str, name: object, default: str, ending: str) -> str:
-    """Write a pasted text to the folder, under its own name reduced to letters, digits and hyphens."""
-    path = Path(slug(name if isinstance(name, str) else default, default) + ending)
+    """Write a text to the folder, under its name of letters, digits and hyphens; over no other text."""
+    stem = slug(name if isinstance(name, str) else default, default)
+    paths = (Path(f"{stem}{f'-{n}' if n > 1 else ''}{ending}") for n in itertools.count(1))
+    path = next(path for path in paths if not path.exists() or path.read_text(encoding="utf-8") == text)
     path.write_text(text, encoding="utf-8")
     return path.name
 

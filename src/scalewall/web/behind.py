@@ -80,7 +80,7 @@ def sources(asked: PlanScenario) -> Plain:
     """Return the values behind a plan: the device's, and the constants of practice and memory."""
     return Plain(
         caption="Values and their sources",
-        heads=("value", "", "what it is", "source"),
+        heads=("name", "value", "what it is", "source"),
         right=(False, True, False, False),
         rows=(
             *_of_hardware(asked),

@@ -60,7 +60,7 @@ def _block(title: str, formula: str, put_in: str) -> list[Any]:
 def _sources(rows: list[tuple[str, str, str]]) -> html.Div:
     table = Plain(
         caption="Values and their sources",
-        heads=("value", "", "source"),
+        heads=("what", "value", "source"),
         right=(False, True, False),
         rows=tuple(rows),
     )

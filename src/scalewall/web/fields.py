@@ -28,6 +28,9 @@ from scalewall.workload.scaling import BATCH_LAWS, DEPTH_LAWS, SPARSITY_LAWS
 MOST_POINTS = 120
 """Of a curve on the page."""
 
+MOST_STRATEGIES = 50
+"""Of a plan on the page."""
+
 POINTS = "60"
 """Of a curve on the page, unless a visitor says otherwise."""
 
@@ -189,7 +192,9 @@ def plan_fields() -> Iterator[Field]:
         options = ("none", "selective", "full") if key == "recompute" else ()
         yield of(key, label, lock, default="", empty="best", options=options)
     yield of("schedule", "Schedule", lock, kind="choice", options=SCHEDULES)
-    yield of("top", "Strategies shown", lock, default="10", ends=(1, 50), straight=True, whole=True)
+    yield of(
+        "top", "Strategies shown", lock, default="10", ends=(1, MOST_STRATEGIES), straight=True, whole=True
+    )
     yield of("tokens", "Tokens", cost, default="", ends=(1e9, 1e15), empty="none")
     yield of(
         "price",

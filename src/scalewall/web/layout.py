@@ -69,6 +69,7 @@ def layout() -> html.Div:
         [
             html.A("Skip to the answer", href="#main", className="skip"),
             _header(),
+            html.Div(id="trouble", role="alert"),
             html.Main(
                 [_limits(), _plan(), *map(_checked, ("claims", "validation"))], id="main", tabIndex="-1"
             ),

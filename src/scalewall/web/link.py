@@ -27,7 +27,7 @@ def encode(state: Any) -> str:
         If it is too large for a link.
     """
     raw = json.dumps(state, separators=(",", ":"), ensure_ascii=False, sort_keys=True, allow_nan=False)
-    data = raw.encode("utf-8")
+    data = raw.encode("utf-8", "replace")
     packer = zlib.compressobj(9, wbits=-15)
     packed = packer.compress(data) + packer.flush()
     text = VERSION + base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")

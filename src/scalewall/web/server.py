@@ -12,7 +12,7 @@ from typing import Any
 from dash import Dash
 from flask import Flask, Response, abort, request
 
-from scalewall.errors import InputError
+from scalewall.errors import InputError, ScalewallError
 from scalewall.schema import whole
 from scalewall.web import answers_limits, answers_plan, answers_shared, clientside
 from scalewall.web.layout import layout
@@ -56,12 +56,20 @@ def make_app(pool: Pool, hosts: frozenset[str] | None = None) -> Dash:
     app.enable_dev_tools(debug=False, dev_tools_ui=False, dev_tools_props_check=False)
     app.index_string = app.index_string.replace("<html>", '<html lang="en">')
     app.layout = layout()
+    server.add_url_rule("/plotly.min.js", view_func=plotly_script)  # for figures saved as HTML
     answers_limits.register(app, pool)
     answers_plan.register(app, pool)
     answers_shared.register(app, pool)
     clientside.register(app)
     _guard(server, hosts, policy(app))
     return app
+
+
+def plotly_script() -> Response:
+    """Return Plotly as a script of its own."""
+    from plotly.offline import get_plotlyjs
+
+    return Response(get_plotlyjs(), mimetype="text/javascript")
 
 
 def policy(app: Dash) -> str:
@@ -98,7 +106,7 @@ def _guard(server: Flask, hosts: frozenset[str] | None, content_policy: str) -> 
 
     @server.errorhandler(Exception)
     def fail(error: Exception) -> tuple[str, int]:
-        if isinstance(error, InputError):  # no page of ours asks that
+        if isinstance(error, ScalewallError):  # the page shows it as it is
             return str(error).splitlines()[0], 400
         code = getattr(error, "code", None)
         if isinstance(code, int) and 400 <= code < 500:

@@ -88,8 +88,11 @@ def _run(point: Point, kind: str, place: int) -> list[html.Td]:
     return whole if kind == "knee" else [*whole[:2], whole[3]]
 
 
-def limits_table(named: Sequence[tuple[str, Limits | None]]) -> html.Div:
-    """Return the largest efficient and the largest feasible run of every scenario."""
+def limits_table(named: Sequence[tuple[str, Limits | None, bool]]) -> html.Div:
+    """Return the largest efficient and the largest feasible run of every scenario.
+
+    Each has a name, its answer if there is one, and whether one is still being found.
+    """
     head = html.Thead(
         [
             html.Tr(
@@ -112,10 +115,11 @@ def limits_table(named: Sequence[tuple[str, Limits | None]]) -> html.Div:
         ]
     )
     rows = []
-    for place, (name, answer) in enumerate(named):
-        label = html.Th([swatch(place), name], scope="row")
+    for place, (name, answer, wanted) in enumerate(named):
+        label = html.Th([swatch(place), name or "unnamed"], scope="row")
         if answer is None:
-            rows.append(html.Tr([label, html.Td("being found …", colSpan=10, className="faint")]))
+            text = "being found …" if wanted else "no answer to its entries"
+            rows.append(html.Tr([label, html.Td(text, colSpan=10, className="faint")]))
             continue
         curve = answer.curves[0]
         knee = (

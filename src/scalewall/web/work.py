@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from scalewall.errors import InputError
 from scalewall.study import limits as study
 from scalewall.study import sensitivity as sensitivities
 from scalewall.study.boundary import find_wall
@@ -211,29 +212,35 @@ def validated() -> Report:
 
 @attrs.frozen(kw_only=True)
 class OwnFiles:
-    """The files that an entry needs beside its words, each a name and a text: of its device, of its model."""
+    """What a visitor must have to ask elsewhere what entries ask.
 
-    device: tuple[str, str] | None
-    model: tuple[str, str] | None
+    `names` are those of each entry's device and model, `texts` all files by name; `faults` are what is
+    wrong with entries, a line each.
+    """
 
-    @property
-    def names(self) -> tuple[str | None, str | None]:
-        """The names of both."""
-        return (self.device[0] if self.device else None), (self.model[0] if self.model else None)
+    names: tuple[tuple[str | None, str | None], ...]
+    texts: dict[str, str]
+    faults: tuple[str, ...]
 
 
-def own_files(entry: Entry, plan: bool) -> OwnFiles:
-    """Return the files that a visitor must have to ask elsewhere what an entry asks."""
-
-    def file(name: str) -> tuple[str, str] | None:
-        path = Path(name)
-        return (name, path.read_text(encoding="utf-8")) if path.is_file() else None
-
+def own_files(entries: tuple[Entry, ...], plan: bool) -> OwnFiles:
+    """Return the files that entries need beside their words."""
+    names: list[tuple[str | None, str | None]] = []
+    faults = []
     with folder():
-        if plan:
-            asked = plan_words(entry)
-            return OwnFiles(device=file(asked.hardware), model=file(asked.model))
-        return OwnFiles(device=file(limits_scenario(entry).hardware[0]), model=None)
+        for entry in entries:
+            device = model = None
+            try:
+                if plan:
+                    asked = plan_words(entry)
+                    device, model = asked.hardware, asked.model
+                else:
+                    (device,) = limits_scenario(entry).hardware
+            except InputError as error:
+                faults.append(str(error).splitlines()[0])
+            texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(Path().iterdir())}
+            names.append((device if device in texts else None, model if model in texts else None))
+    return OwnFiles(names=tuple(names), texts=texts, faults=tuple(faults))
 
 
 def limits_file(entry: Entry, kind: str) -> bytes:
@@ -259,5 +266,9 @@ def plan_file(entry: Entry, kind: str) -> bytes:
     with folder():
         path = Path(f"answer.{kind}")
         answer = plan(plan_words(entry))
-        files.write_rows(records_plan.planning_rows(answer), records_plan.of_planning(answer), path)
+        about = {
+            "answer": records_plan.answered(answer.scenario).as_dict(),
+            **records_plan.of_planning(answer),
+        }
+        files.write_rows(records_plan.planning_rows(answer), about, path)
         return path.read_bytes()

@@ -12,6 +12,7 @@
   S.state = null;
   S.token = 0;
   S.good = { limits: [], plan: null };
+  S.sent = { limits: [], plan: null };
   S.raw = {};
   S.faults = [];
   S.answered_once = {};
@@ -37,10 +38,10 @@
     }
   }
 
-  /* What a link holds: entries, and which preset they came from; not the presets themselves. */
+  /* What a link holds: entries, and which preset they came from; not the presets themselves, nor the tab, which follows it. */
   function saved() {
     const strip = ({ base, ...rest }) => rest;
-    return { tab: S.state.tab, limits: { ...S.state.limits, runs: S.state.limits.runs.map(strip) }, plan: strip(S.state.plan) };
+    return { limits: { ...S.state.limits, runs: S.state.limits.runs.map(strip) }, plan: strip(S.state.plan) };
   }
 
   function based(entry, page) {
@@ -52,11 +53,12 @@
   }
 
   function restore(found) {
-    const state = copy(found);
+    const state = { tab: S.state.tab, ...copy(found) };
     state.limits.runs = state.limits.runs.map((run) => based(run, "limits"));
     state.plan = based(state.plan, "plan");
     S.state = state;
     S.good = { limits: [], plan: null };
+    S.answered_once = { claims: S.answered_once.claims, validation: S.answered_once.validation };
   }
 
   // Asking ------------------------------------------------------------------------------------------
@@ -64,6 +66,7 @@
   const timers = {};
   function soon(page, wait) {
     clearTimeout(timers[page]);
+    trouble("link", "");
     document.body.classList.add("busy-" + page);
     timers[page] = setTimeout(() => ask(page), wait === undefined ? 25 : wait);
   }
@@ -73,12 +76,45 @@
     S.waiting = { ...S.waiting, [page]: S.token };
     document.body.classList.add("busy-" + page);
     if (page === "limits") {
-      const { runs, active } = S.state.limits;
-      send("asked-limits", { who, token: S.token, active, runs: runs.map(bare), good: runs.map((_, i) => S.good.limits[i] || null), state: saved() });
+      const { active } = S.state.limits;
+      const runs = (S.sent.limits = S.state.limits.runs.map(bare));
+      send("asked-limits", { who, token: S.token, active, runs, good: runs.map((_, i) => S.good.limits[i] || null), state: saved() });
     } else if (page === "plan") {
-      send("asked-plan", { who: who + "-plan", token: S.token, run: bare(S.state.plan), good: S.good.plan, place: S.place, state: saved() });
+      S.sent.plan = bare(S.state.plan);
+      send("asked-plan", { who: who + "-plan", token: S.token, run: S.sent.plan, place: S.place, state: saved() });
     }
   }
+
+  /* Dash says nothing when the server does not answer, or refuses. */
+  const known = new Map();
+  function trouble(kind, text) {
+    known.set(kind, text);
+    $("trouble").textContent = [...known.values()].filter(Boolean).join(" ");
+  }
+
+  let again = null;
+  function lost() {
+    trouble("server", "The server does not answer. What you entered is kept, and asked again every few seconds.");
+    clearTimeout(again);
+    again = setTimeout(() => {
+      const page = S.state.tab;
+      if (page === "limits" || page === "plan") ask(page);
+      else { S.answered_once[page] = false; tab(page); }
+    }, 3000);
+  }
+
+  const fetched = window.fetch;
+  window.fetch = async function (...what) {
+    if (!S.state) return fetched.apply(window, what);
+    let answer;
+    try { answer = await fetched.apply(window, what); } catch (error) { lost(); throw error; }
+    if (answer.ok) trouble("server", "");
+    else {
+      document.body.classList.remove("busy-limits", "busy-plan");
+      trouble("server", (await answer.clone().text()).split("\n")[0]);
+    }
+    return answer;
+  };
 
   // Tabs, theme --------------------------------------------------------------------------------------
 
@@ -98,7 +134,7 @@
       send("asked-" + name, { who: who + "-" + name, token: ++S.token });
     }
     window.dispatchEvent(new Event("resize"));
-    if (S.link) address();
+    address();
   }
 
   function dark() {
@@ -221,7 +257,7 @@
     document.body.classList.toggle("busy-limits", !data.done);
     S.faults = data.faults;
     if (data.faults[data.active].length) unfold("limits", true);
-    data.faults.forEach((list, i) => { if (!list.length && !data.notes[i] && runs[i]) S.good.limits[i] = bare(runs[i]); });
+    data.faults.forEach((list, i) => { if (!list.length && !data.notes[i]) S.good.limits[i] = S.sent.limits[i]; });
     const form = S.forms.limits;
     if (data.active === S.state.limits.active) {
       if (data.devices) devices(form, data.devices);
@@ -254,8 +290,17 @@
     if (data && data.token === S.waiting.limits) setTimeout(() => { if (data.token === S.waiting.limits) send("next-limits", { ...data, again: Math.random() }); }, 0);
   };
 
+  /* The address holds what was answered last, and the tab. */
+  const here = () => S.link + (S.state.tab === "limits" ? "" : "." + S.state.tab);
   function address() {
-    history.replaceState(null, "", "#" + S.link);
+    if (S.link) history.replaceState(null, "", "#" + here());
+  }
+
+  function follow() {
+    const [text, name] = location.hash.slice(1).split(".");
+    if (TABS.includes(name)) S.state.tab = name;
+    S.link = text;
+    send("asked-link", { text: text.slice(0, 20000), token: ++S.asides });
   }
 
   const say = (text) => { $("said").textContent = text; };
@@ -286,7 +331,7 @@
     const fresh = same ? copy(list.runs[list.active]) : fromBase({ name: "H100", words: { hardware: "h100-sxm" }, device: {}, paste: "", model: "" }, "h100/0");
     const names = new Set(list.runs.map((run) => run.name));
     const stem = fresh.name.replace(/ \d+$/, "");
-    for (let n = 2; names.has(fresh.name); n += 1) fresh.name = `${stem} ${n}`;
+    for (let n = 2; names.has(fresh.name); n += 1) fresh.name = `${stem.slice(0, 56)} ${n}`;
     list.runs.push(fresh);
     S.good.limits.push(same ? S.good.limits[list.active] : null);
     list.active = list.runs.length - 1;
@@ -341,7 +386,7 @@
 
   function paster(form, page, key, title, help) {
     const id = `${page}-${key}`;
-    const area = make("textarea", { id, rows: 7, spellcheck: "false", maxlength: 20000, placeholder: help, "aria-describedby": id + "-fault",
+    const area = make("textarea", { id, rows: 7, spellcheck: "false", placeholder: help, "aria-describedby": id + "-fault",
       oninput: (event) => { form.entry()[key] = event.target.value; soon(page, 200); } });
     const row = make("div", { class: "field" }, make("div", { class: "field-head" }, make("label", { for: id }, title)), area, make("p", { class: "fault", id: id + "-fault", role: "alert" }));
     const group = form.group(key === "model" ? "A model of your own" : "Hardware of your own", false);
@@ -374,7 +419,7 @@
     if (data.faults.length) unfold("plan", true);
     notes("plan", left, [data.note], [S.state.plan]);
     if (data.degrees) {
-      S.good.plan = bare(S.state.plan);
+      S.good.plan = S.sent.plan;
       S.degrees = data.degrees;
       strategies(data.table);
       devices(form, data.devices);
@@ -456,8 +501,7 @@
     startPlan();
     listen();
     themed();
-    const hash = location.hash.slice(1);
-    if (hash) send("asked-link", { text: hash.slice(0, 20000) });
+    if (location.hash.length > 1) follow();
     else begin();
   };
 
@@ -469,9 +513,10 @@
 
   S.opened = function (data) {
     if (!data) return;
-    if (data.state) { try { restore(data.state); } catch (error) { data.fault = "The link could not be read."; } }
+    if (data.state) restore(data.state);
+    else S.link = null;
     begin();
-    if (data.fault) $("notes-limits").replaceChildren(make("p", { class: "fault" }, data.fault));
+    trouble("link", data.fault || "");
   };
 
   function listen() {
@@ -485,16 +530,17 @@
       event.preventDefault();
     });
     document.addEventListener("click", clicked);
+    document.addEventListener("keydown", (event) => { if (event.key === "Escape" && $("explain-dialog").open) $("explain-dialog").close(); });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed);
     let width = innerWidth < 760;
     addEventListener("resize", () => { if (width !== innerWidth < 760) { width = innerWidth < 760; themed(); } });
-    addEventListener("hashchange", () => { const hash = location.hash.slice(1); if (hash && hash !== S.link) send("asked-link", { text: hash.slice(0, 20000) }); });
+    addEventListener("hashchange", () => { if (location.hash.length > 1 && location.hash.slice(1) !== here()) follow(); });
     $("theme").addEventListener("click", () => {
       document.documentElement.dataset.theme = dark() ? "light" : "dark";
       try { localStorage.setItem("scalewall-theme", document.documentElement.dataset.theme); } catch (error) { /* private windows keep nothing */ }
       themed();
     });
-    $("share").addEventListener("click", () => { send("asked-share", { page: S.state.tab, runs: S.state.limits.runs.map(bare), active: S.state.limits.active, plan: bare(S.state.plan), link: location.href, token: ++S.asides }); });
+    $("share").addEventListener("click", () => { send("asked-share", { page: S.state.tab, state: saved(), at: location.href.split("#")[0], token: ++S.asides }); });
   }
   S.asides = 0;
   S.place = 0;
@@ -528,11 +574,8 @@
     if (!click || !click.points || !click.points.length) return;
     const point = click.points[0];
     const group = (S.raw["graph-limits"].data[point.curveNumber] || {}).legendgroup;
-    const runs = S.state.limits.runs;
-    const place = group === "degrees" ? S.state.limits.active : runs.findIndex((run) => escaped(run.name) === group);
-    explain("limits", "point", place < 0 ? S.state.limits.active : place, point.x);
+    explain("limits", "point", group === "degrees" ? S.state.limits.active : Number(group), point.x);
   };
-  const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;").replace(/'/g, "&#x27;");
 
   S.explained = function (children) {
     const dialog = $("explain-dialog");
@@ -557,9 +600,21 @@
   }
 
   function save(name, kind) {
-    if (kind === "html") { send("asked-download", { who, page: name, kind: "html", figure: S.raw[name], token: ++S.asides }); return; }
+    const filename = "scalewall-" + name.replace("graph-", "");
+    if (kind === "html") { saveHtml(S.raw[name], filename); return; }
     const node = $(name).querySelector(".js-plotly-plot");
-    Plotly.downloadImage(node, { format: kind, width: 1050, height: node.layout.height || 600, scale: kind === "png" ? 2 : 1, filename: "scalewall-" + name.replace("graph-", "") });
+    Plotly.downloadImage(node, { format: kind, width: 1050, height: node.layout.height || 600, scale: kind === "png" ? 2 : 1, filename });
+  }
+
+  /* A file that needs nothing else: the figure, and Plotly itself. */
+  async function saveHtml(figure, filename) {
+    const plotly = await (await fetch("plotly.min.js")).text();
+    const inside = JSON.stringify(figure).replace(/</g, "\\u003c");
+    const text = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${filename}</title></head><body><div id="figure"></div>`
+      + `<script>${plotly}</script><script>const figure = ${inside}; Plotly.newPlot("figure", figure.data, figure.layout, { displaylogo: false });</script></body></html>`;
+    const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: "text/html" })), download: filename + ".html" });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   }
 
   try { const theme = localStorage.getItem("scalewall-theme"); if (theme) document.documentElement.dataset.theme = theme; } catch (error) { /* as above */ }
