@@ -72,6 +72,43 @@ def complaint(line: str, capsys: Capture, status: int = 2) -> str:
 # plan
 
 
+@pytest.mark.parametrize(
+    ("tables", "name", "scale", "line"),
+    [
+        ("memory = '141 GB'", "h100", 1.0, "Kernels: curves measured on h100. Network: nvlink4-hopper, inf"),
+        ("sustained = 0.4015", "h100", 0.5, "Kernels: curves measured on h100 at 0.5 times their effic"),
+        ("curves = 'generic'", "generic", 0.803 / 0.8005, "Kernels: not measured, generic curves. Network"),
+        ("curves = 'v100'", "v100", 0.803 / 0.898, "Kernels: curves measured on v100 at 0.894 times their"),
+    ],
+)
+def test_a_plan_says_which_curves_it_rests_on(
+    tables: str, name: str, scale: float, line: str, capsys: Capture
+) -> None:
+    Path("mine.toml").write_text(f"base = 'h100-sxm'\n[device]\n{tables}\n", encoding="utf-8")
+    asked = GIVEN.replace("h100-sxm", "mine.toml")
+    found = document(asked, capsys)
+    assert (found["curves"]["class"], found["curves"]["measured"]) == (name, name != "generic")
+    assert found["curves"]["scale"] == pytest.approx(scale)
+    assert [tier["class"] for tier in found["curves"]["network"]] == ["nvlink4-hopper", "infiniband"]
+    assert line in table(asked, capsys)
+
+
+@pytest.mark.parametrize(
+    ("line", "slower"),
+    [
+        ("memory = '81 GB'", 1.0),
+        ("sustained = 0.6", 1.05),
+        ("peak.bf16 = '800 TFLOP/s'", 1.05),
+        ("memory_bandwidth = '2 TB/s'", 1.01),
+    ],
+)
+def test_what_a_file_lays_over_a_device_tells(line: str, slower: float, capsys: Capture) -> None:
+    Path("mine.toml").write_text(f"base = 'h100-sxm'\n[device]\n{line}\n", encoding="utf-8")
+    mine, usual = (document(GIVEN.replace("h100-sxm", name), capsys) for name in ("mine.toml", "h100-sxm"))
+    ratio = mine["strategies"][0]["step_time_s"] / usual["strategies"][0]["step_time_s"]
+    assert ratio == 1.0 if slower == 1.0 else ratio > slower
+
+
 def test_the_document_of_a_plan(capsys: Capture) -> None:
     found = document(f"{LLAMA} --top 3 --tokens 1e12 --price 2", capsys)
     assert set(found) >= PLAN
