@@ -68,7 +68,8 @@ class Wanted:
     shard
         Ranks over which ZeRO and FSDP shard (default: all that hold the same weights).
     recompute
-        none, selective, full, or a number of layers of a stage (default: the least that fits).
+        none, selective, full, a number of layers of a stage, or both as in selective+3 (default: the
+        least that fits).
     schedule
         1f1b (default) or zero-bubble.
     """

@@ -17,7 +17,7 @@ from scalewall.errors import InputError, InputErrors, nearest
 from scalewall.hardware import catalogue
 from scalewall.hardware.cluster import Cluster
 from scalewall.schema import read_toml, structure, whole
-from scalewall.strategy.plans import SCHEDULES, PlanSpace, Question
+from scalewall.strategy.plans import SCHEDULES, PlanSpace, Question, recomputation
 from scalewall.units import quantity
 from scalewall.workload.formats import read_model
 from scalewall.workload.job import Job
@@ -66,14 +66,12 @@ def read_degrees(value: object, field: str) -> tuple[int, ...] | None:
 
 
 def read_recompute(value: object) -> str | int | None:
-    """Return how much is recomputed: none, selective, full, or a number of a stage's layers."""
-    if value is None or value in ("none", "selective", "full"):
-        return value
-    try:
-        return whole(int(value) if isinstance(value, str) and value.isdecimal() else value, "recompute", 0)
-    except InputError:
-        must = "none, selective, full, or a number of layers of a stage"
-        raise InputError("recompute", must, value) from None
+    """Return how much is recomputed, as `strategy.plans.recomputation` reads it; None is left open."""
+    if value is None:
+        return None
+    recomputation(value)
+    text = str(value)
+    return int(text) if text.isdecimal() else text
 
 
 @attrs.frozen(kw_only=True)
@@ -124,7 +122,8 @@ class PlanScenario:
         },
     )
     recompute: str | int | None = attrs.field(
-        default=None, metadata={"doc": "none, selective, full, or layers of a stage", "read": read_recompute}
+        default=None,
+        metadata={"doc": "none, selective, full, layers of a stage, or selective+3", "read": read_recompute},
     )
     schedule: str = attrs.field(default="1f1b", metadata={"doc": "1f1b or zero-bubble"})
     top: int = attrs.field(
@@ -245,7 +244,8 @@ def check(asked: PlanScenario, job: Job, cluster: Cluster) -> None:
         must = f"a divisor of the {asked.gpus} devices"
         _each(getattr(asked, name), name, must, lambda d: asked.gpus % d == 0)
     stage = -(-model.layers // min(asked.pp or (1,)))
-    if isinstance(asked.recompute, int) and asked.recompute > stage:
+    layers, _ = recomputation(asked.recompute or 0)
+    if stage < layers < math.inf:
         must = f"none, selective, full, or at most the {stage} layers of a stage"
         raise InputError("recompute", must, asked.recompute)
     _product(asked)
