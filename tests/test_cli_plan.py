@@ -226,6 +226,11 @@ def test_a_scenario_file_and_constants(capsys: Capture) -> None:
         (f"{LLAMA} --precision fp4", "'precision' must be one that h100-sxm has: bf16, fp8"),
         (f"{LLAMA} --set mattmul=1", "matmul"),
         (f"{LLAMA} --set matmul", "NAME=VALUE"),
+        (f"{LLAMA} --set matmul=0.5 --set matmul=0.6", "'set' must be given once for matmul"),
+        (f"{LLAMA} --tp 4 --set tp=2", "of what no option says, and one says tp"),
+        (f"{LLAMA} --price 2", "'price' must be left out without tokens"),
+        (f"{LLAMA} --min-gpus", "'gpus' must be left out with --min-gpus"),
+        (f"{LLAMA} --dp 16 --zero 0 --shard 8", "'shard' must be left out with ZeRO stage 0"),
         (f"{LLAMA} --scenario nope.toml", "readable TOML"),
         (f"{LLAMA} -o out.xls", ".parquet"),
         (f"{LLAMA} --figure nowhere/out.html", "a folder that exists"),
@@ -242,6 +247,24 @@ def test_one_line_for_what_is_wrong(line: str, says: str, capsys: Capture) -> No
     assert says in err
     assert "Traceback" not in err
     assert all(text.startswith("The '") for text in err.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ("prise = 2", "'prise' must be absent or a known field. Got 'prise' instead. Nearest: price"),
+        ("experts = 8", "'experts' must be absent"),
+        ("ep = 8", "'ep' must be 1"),
+        ("matmul = 0.5", "'matmul' must be absent"),
+        ("practice = 5", "'practice' must be a table"),
+        ("[practice]\nexperts = 1", "'practice.experts' must be absent"),
+        ("[uncertain]\nfill = 1", "'uncertain' must be absent"),
+    ],
+)
+def test_a_file_says_no_word_in_vain(tables: str, says: str, capsys: Capture) -> None:
+    words = 'model = "llama-3.1-8b"\nhardware = "h100-sxm"\ngpus = 8\nbatch = 64\nseq = 8192\n'
+    Path("run.toml").write_text(f"{words}{tables}\n", encoding="utf-8")
+    assert says in complaint("plan --scenario run.toml --set host_step=1s", capsys)
 
 
 def test_no_answer_is_status_one(capsys: Capture) -> None:

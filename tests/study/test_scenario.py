@@ -99,6 +99,7 @@ def test_sparse_means_the_baseline_law_and_goes_with_no_other() -> None:
     assert scenario(sparse=True) == scenario(sparsity_law="baseline")
     assert set(faults(sparse=True, sparsity_law="4")) == {"sparse"}
     assert scenario(sparse=False) == scenario()
+    assert set(faults(sparse="no")) == {"sparse"}
 
 
 def test_words_and_tables_join() -> None:
@@ -286,6 +287,13 @@ def test_words_win_over_a_file_whose_tables_say_otherwise(tmp_path: Path) -> Non
     path.write_text('[scaling]\nbatch = "constant"\n[how]\nfill = 0.5\n')
     made = from_toml(path, batch_law="zhang-2024", fill=0.6)
     assert (made.scaling.batch.text, made.how.fill) == ("zhang-2024", 0.6)
+
+
+def test_a_file_says_nothing_twice(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text('batch_law = "constant"\n[scaling]\nbatch = "baseline"\n')
+    with pytest.raises(InputError, match=r"'batch_law' must be left out where the file has scaling\.batch"):
+        from_toml(path)
 
 
 def test_sparse_wins_over_a_file_of_dense_models(tmp_path: Path) -> None:

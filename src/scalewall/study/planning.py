@@ -141,6 +141,8 @@ class PlanScenario:
         if self.preset is not None and self.preset not in catalogue.presets():
             known = nearest(str(self.preset), catalogue.presets())
             faults.append(InputError("preset", "a known preset", self.preset, known))
+        if self.price is not None and self.tokens is None:
+            faults.append(InputError("price", "left out without tokens, whose cost it makes", self.price))
         if faults:
             raise faults[0] if len(faults) == 1 else InputErrors(faults)
 
@@ -280,6 +282,8 @@ def _schedule(asked: PlanScenario, job: Job) -> None:
         raise InputError("vpp", f"1 with the schedule {asked.schedule}", asked.vpp and asked.vpp[0])
     (dp,), pp = _data_parallel(asked) or (None,), asked.pp[0] if asked.pp and len(asked.pp) == 1 else None
     cp = asked.space.cp
+    if asked.zero == (0,) and asked.shard not in (None, 1):
+        raise InputError("shard", "left out with ZeRO stage 0, which shards nothing", asked.shard)
     if asked.shard and dp and cp and len(cp) == 1 and dp * cp[0] % asked.shard:
         must = f"a divisor of the dp x cp = {dp * cp[0]} ranks that hold the same weights"
         raise InputError("shard", must, asked.shard)
@@ -345,9 +349,9 @@ def plan_scenario(file: Path | None = None, **words: Any) -> PlanScenario:
         raise InputError("ep", "1, as models with experts are not priced yet", experts)
     names = {a.name for a in attrs.fields(PlanScenario)}
     for part, cls in (("practice", Practice), ("allowance", Allowance)):
-        own = {a.name for a in attrs.fields(cls)} & set(words) - names
-        if own:
-            tables[part] = {**tables.get(part, {}), **{name: words.pop(name) for name in own}}
+        own = {name: words.pop(name) for name in {a.name for a in attrs.fields(cls)} & set(words) - names}
+        if own and isinstance(tables.get(part, {}), dict):  # else what it is instead is the fault
+            tables[part] = {**tables.get(part, {}), **own}
     unknown = sorted(set(words) - names)
     if unknown:
         constants = {a.name for cls in (Practice, Allowance) for a in attrs.fields(cls)}

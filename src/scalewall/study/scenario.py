@@ -172,11 +172,12 @@ def scenario(**words: Any) -> Scenario:
     """
     given = {name: value for name, value in words.items() if value is not None}
     sparse = given.pop("sparse", False)
+    faults = [] if isinstance(sparse, bool) else [InputError("sparse", "true or false", sparse)]
     both = sparse and "sparsity_law" in given
     if sparse:
         given.setdefault("sparsity_law", "baseline")
     known = words_known() - {"sparse"}
-    faults = [
+    faults += [
         InputError(name, "absent or a known field", name, nearest(name, words_known()))
         for name in set(given) - known
     ]
@@ -252,6 +253,10 @@ def from_toml(path: str | Path, **words: Any) -> Scenario:
         All that is wrong with either.
     """
     tables = read_toml(Path(path))
+    for name in sorted(tables.keys() & _INSIDE.keys()):
+        table, field = _INSIDE[name]
+        if isinstance(tables.get(table), dict) and field in tables[table]:
+            raise InputError(name, f"left out where the file has {table}.{field}", tables[name])
     if words.get("sparse") and isinstance(tables.get("scaling", {}), dict):  # wins over the file's law
         tables.pop("sparsity_law", None)
         tables.get("scaling", {}).pop("sparsity", None)
