@@ -223,7 +223,7 @@ def test_a_scenario_file_and_constants(capsys: Capture) -> None:
         (f"{LLAMA} --ep 2", "'ep' must be 1, as models with experts are not priced yet"),
         (f"{LLAMA} --tp 2 --pp 2 --dp 2", "dp 4 would do"),
         (f"{LLAMA} --tp 2 --pp 1 --cp 1 --micro-batch 16", "'batch' must be a multiple of dp x micro-batch"),
-        (f"{LLAMA} --precision fp4", "'precision' must be one that h100-sxm has: bf16, fp8"),
+        (f"{LLAMA} --precision fp4", "one that h100-sxm has: bf16, fp16, fp8, fp8-block. Got"),
         (f"{LLAMA} --set mattmul=1", "matmul"),
         (f"{LLAMA} --set matmul", "NAME=VALUE"),
         (f"{LLAMA} --set matmul=0.5 --set matmul=0.6", "'set' must be given once for matmul"),

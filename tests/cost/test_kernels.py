@@ -278,5 +278,5 @@ def test_what_a_device_sustains_scales_its_measured_curves():
 
 
 def test_an_unknown_precision_is_named():
-    with pytest.raises(InputError, match="fp8-block"):
+    with pytest.raises(InputError, match="one of bf16, fp8, fp8-block, fp4, fp16, tf32, fp32"):
         load_curves("h100-sxm").matmul("fp8-blok")

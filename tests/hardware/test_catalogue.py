@@ -445,6 +445,11 @@ def test_an_entry_may_say_only_what_differs(tmp_path: Path) -> None:
     assert cluster.sources["device.clock"] == base.sources["device.clock"]
 
 
+def test_a_device_names_the_precisions_it_has() -> None:
+    with pytest.raises(InputError, match=r"one that v100 has: fp32, fp16, bf16\. Got 'fp8'"):
+        catalogue.load("v100").device.peak_rate("fp8")
+
+
 def test_what_is_laid_over_an_entry_keeps_its_curves(tmp_path: Path) -> None:
     over = write(tmp_path, 'base = "h100-sxm"\n[device]\nmemory = "141 GB"\n')
     assert catalogue.load(over).device.curves == "h100-sxm"

@@ -93,16 +93,17 @@ class Curves:
     )
 
     def matmul(self, precision: str = "bf16") -> MatmulCurve:
-        """Return the curve in `precision`, one of `CURVE_PRECISIONS` or fp16.
+        """Return the curve in `precision`, one of `CURVE_PRECISIONS` or one that bf16 stands for.
 
         Raises
         ------
         InputError
             If there is none.
         """
-        name = "bf16" if precision in ("fp16", "tf32", "fp32") else precision
+        wider = ("fp16", "tf32", "fp32")
+        name = "bf16" if precision in wider else precision
         if name not in self.matmuls:
-            must = f"one of {', '.join(CURVE_PRECISIONS)}"
+            must = f"one of {', '.join([*CURVE_PRECISIONS, *wider])}"
             raise InputError("precision", must, precision, nearest(precision, self.matmuls))
         return self.matmuls[name]
 

@@ -157,7 +157,8 @@ class Device:
         for name in stand_ins.get(precision, (precision,)):
             if name in self.peak:
                 return self.peak[name]
-        raise InputError("precision", f"one that {self.name} has", precision, nearest(precision, self.peak))
+        has = [p for p in PRECISIONS if self.peak.keys() & {p, *stand_ins.get(p, ())}]
+        raise InputError("precision", f"one that {self.name} has: {', '.join(has)}", precision)
 
     def sustained_rate(self, precision: str = "bf16") -> float:
         """Return the FLOP/s that a large matrix multiplication keeps up."""

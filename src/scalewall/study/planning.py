@@ -20,7 +20,7 @@ from scalewall.schema import read_toml, structure, whole
 from scalewall.strategy.plans import SCHEDULES, PlanSpace, Question, recomputation
 from scalewall.units import quantity
 from scalewall.workload.formats import read_model
-from scalewall.workload.job import Job
+from scalewall.workload.job import RECIPES, Job
 
 MOST_DEVICES = 10_000_000
 _COUNT = re.compile(r"\d+(_\d+)*|\d{1,3}(,\d{3})+", re.ASCII)
@@ -105,7 +105,7 @@ class PlanScenario:
         metadata={"unit": "tokens", "doc": "tokens a sequence", "read": lambda v: read_count(v, "seq", 10**9)}
     )
     preset: str | None = attrs.field(default=None, metadata={"doc": "study whose hardware is used"})
-    precision: str = attrs.field(default="bf16", metadata={"doc": "bf16, fp16, fp8, fp8-block or fp4"})
+    precision: str = attrs.field(default="bf16", metadata={"doc": f"recipe: {', '.join(RECIPES)}"})
     software: str = attrs.field(default="megatron", metadata={"doc": f"framework: {', '.join(SOFTWARE)}"})
     tp: tuple[int, ...] | None = _degrees("tp")
     cp: tuple[int, ...] | None = _degrees("cp")
@@ -164,9 +164,9 @@ class PlanScenario:
     def job(self) -> Job:
         """The model with its batch, sequence and precision."""
         job = Job(model=read_model(self.model), sequence=self.seq, batch=self.batch, precision=self.precision)
-        peak = self.cluster.device.peak
-        if job.recipe.matmul not in peak and job.recipe.matmul not in ("bf16", "fp16"):
-            known = [n for n in ("bf16", "fp8", "fp4") if n in peak or n == "bf16"]
+        computes = {"bf16", "fp16", *self.cluster.device.peak}
+        known = [name for name, recipe in RECIPES.items() if recipe.matmul in computes]
+        if job.precision not in known:
             raise InputError("precision", f"one that {self.hardware} has: {', '.join(known)}", self.precision)
         return job
 
