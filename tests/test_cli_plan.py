@@ -220,22 +220,22 @@ def test_a_scenario_file_and_constants(capsys: Capture) -> None:
         ("plan llama-3.1-8b", "hardware"),
         ("plan nope --hardware h100-sxm --gpus 8 --batch 8 --seq 4096", "'model' must be"),
         (f"{LLAMA} --tp 3", "a divisor of the model's 32 heads"),
-        (f"{LLAMA} --ep 2", "'ep' must be 1, as models with experts are not priced yet"),
+        (f"{LLAMA} --ep 2", "'--ep' must be 1, as models with experts are not priced yet"),
         (f"{LLAMA} --tp 2 --pp 2 --dp 2", "dp 4 would do"),
-        (f"{LLAMA} --tp 2 --pp 1 --cp 1 --micro-batch 16", "'batch' must be a multiple of dp x micro-batch"),
+        (f"{LLAMA} --tp 2 --pp 1 --cp 1 --micro-batch 16", "'--batch' must be a multiple of dp x micro"),
         (f"{LLAMA} --precision fp4", "one that h100-sxm has: bf16, fp16, fp8, fp8-block. Got"),
         (f"{LLAMA} --set mattmul=1", "matmul"),
         (f"{LLAMA} --set matmul", "NAME=VALUE"),
-        (f"{LLAMA} --set matmul=0.5 --set matmul=0.6", "'set' must be given once for matmul"),
+        (f"{LLAMA} --set matmul=0.5 --set matmul=0.6", "'--set' must be given once for matmul"),
         (f"{LLAMA} --tp 4 --set tp=2", "of what no option says, and one says tp"),
-        (f"{LLAMA} --price 2", "'price' must be left out without tokens"),
-        (f"{LLAMA} --min-gpus", "'gpus' must be left out with --min-gpus"),
-        (f"{LLAMA} --dp 16 --zero 0 --shard 8", "'shard' must be left out with ZeRO stage 0"),
+        (f"{LLAMA} --price 2", "'--price' must be left out without tokens"),
+        (f"{LLAMA} --min-gpus", "'--gpus' must be left out with --min-gpus"),
+        (f"{LLAMA} --dp 16 --zero 0 --shard 8", "'--shard' must be left out with ZeRO stage 0"),
         (f"{LLAMA} --scenario nope.toml", "readable TOML"),
         (f"{LLAMA} -o out.xls", ".parquet"),
         (f"{LLAMA} --figure nowhere/out.html", "a folder that exists"),
-        (f"{LLAMA} --top 0", "'top' must be"),
-        (f"{LLAMA} --tokens many", "'tokens' must be"),
+        (f"{LLAMA} --top 0", "'--top' must be"),
+        (f"{LLAMA} --tokens many", "'--tokens' must be"),
         ("plan config.json --hardware h100-sxm --gpus 8 --batch 8 --seq 4096", "There is no such file"),
     ],
 )
@@ -247,6 +247,17 @@ def test_one_line_for_what_is_wrong(line: str, says: str, capsys: Capture) -> No
     assert says in err
     assert "Traceback" not in err
     assert all(text.startswith("The '") for text in err.splitlines())
+
+
+def test_what_is_wrong_is_called_as_it_was_written(capsys: Capture) -> None:
+    words = 'model = "llama-3.1-8b"\nhardware = "h100-sxm"\ngpus = 8\nbatch = 64\nseq = 8192\n'
+    Path("run.toml").write_text(f"{words}micro_batch = 0\n", encoding="utf-8")
+    assert "The 'micro_batch' must be" in complaint("plan --scenario run.toml", capsys)
+    assert "The '--micro-batch' must be" in complaint("plan --scenario run.toml --micro-batch 0", capsys)
+    assert "The '--micro-batch' must be" in complaint("plan --scenario run.toml --micro-batch=0", capsys)
+    assert "The 'micro_batch' must be" in complaint("plan --scenario run.toml --set micro_batch=0", capsys)
+    for option in ("-o", "--output"):
+        assert f"The '{option}' must be" in complaint(f"plan --scenario run.toml {option} x.xls", capsys)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +363,7 @@ def test_other_faults_of_a_validation(capsys: Capture) -> None:
     assert "No such file" in complaint("validate --runs nope.csv", capsys)
     Path("folder.csv").mkdir()
     assert "directory" in complaint("validate --runs folder.csv", capsys)
-    assert "'set' must be of a constant" in complaint("validate --set nothing=1", capsys)
+    assert "'--set' must be of a constant" in complaint("validate --set nothing=1", capsys)
     assert "'matmul' must be" in complaint("validate --set matmul=fast", capsys)
     assert ".parquet" in complaint("validate -o out.txt", capsys)
 

@@ -307,7 +307,7 @@ def test_faults_of_a_file_and_of_words_come_together(tmp_path: Path) -> None:
     path.write_text("duration = -1\n[how]\nfil = 3\n[space]\ndp = 'x'\n")
     with pytest.raises(InputErrors) as error:
         from_toml(path, threshold=3)
-    assert {e.field for e in error.value.errors} == {"duration", "how.fil", "dp", "threshold"}
+    assert {e.field for e in error.value.errors} == {"duration", "how.fil", "space.dp", "threshold"}
 
 
 # Anything at all

@@ -107,7 +107,8 @@ class Scenario:
 
     def __attrs_post_init__(self) -> None:
         if self.to_flop is not None and self.to_flop <= self.from_flop:
-            raise InputError("to_flop", f"more than from_flop ({self.from_flop:g})", self.to_flop)
+            must = f"more than the {self.from_flop:g} FLOP at which the curve begins"
+            raise InputError("to_flop", must, self.to_flop)
 
     @functools.cached_property
     def clusters(self) -> tuple[Cluster, ...]:
@@ -204,7 +205,7 @@ def scenario(**words: Any) -> Scenario:
             if fixes and given[name] != {}:
                 faults.append(InputError(name, f"left out under {PAPER_PRESET}, which fixes it", given[name]))
     if faults or made is None:
-        faults = [_in_the_callers_words(fault) for fault in faults]
+        faults = [_in_the_callers_words(fault, given) for fault in faults]
         raise faults[0] if len(faults) == 1 else InputErrors(faults)
     return made
 
@@ -236,9 +237,11 @@ def _unknown_hardware(tables: Mapping[str, Any]) -> list[InputError]:
     return faults
 
 
-def _in_the_callers_words(fault: InputError) -> InputError:
+def _in_the_callers_words(fault: InputError, given: Mapping[str, Any]) -> InputError:
     for word, path in _INSIDE.items():
         here = ".".join(path)
+        if word not in given:  # a table said it
+            continue
         if fault.field == here or fault.field.startswith(f"{here}."):
             return InputError(word + fault.field.removeprefix(here), fault.must, fault.got, fault.hint)
     return fault
