@@ -109,6 +109,14 @@ def test_what_a_file_lays_over_a_device_tells(line: str, slower: float, capsys: 
     assert ratio == 1.0 if slower == 1.0 else ratio > slower
 
 
+def test_what_has_no_end_is_null_in_a_document(capsys: Capture) -> None:
+    tables = "base = 'h100-sxm'\n[device]\nmemory = inf\npower = inf\n"
+    Path("mine.toml").write_text(tables, encoding="utf-8")
+    (one,) = document(f"{GIVEN.replace('h100-sxm', 'mine.toml')} --tokens 1e12", capsys)["strategies"]
+    assert one["memory_capacity_bytes"] is one["run"]["energy_j"] is None
+    assert one["fits"]
+
+
 def test_the_document_of_a_plan(capsys: Capture) -> None:
     found = document(f"{LLAMA} --top 3 --tokens 1e12 --price 2", capsys)
     assert set(found) >= PLAN
