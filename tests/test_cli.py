@@ -396,6 +396,14 @@ def test_a_full_disk(line: str) -> None:
     assert done.returncode != 0
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+@pytest.mark.parametrize("line", ["wall --json", "hardware", "nope"])
+def test_an_output_that_is_closed_from_the_start(line: str) -> None:
+    closed = ["sh", "-c", f"'{sys.executable}' -m scalewall {line} >&-"]
+    done = subprocess.run(closed, capture_output=True, timeout=60)
+    assert (done.returncode, len(done.stderr.splitlines())) == ((2, 1) if line == "nope" else (0, 0))
+
+
 def test_a_stop_by_the_user(monkeypatch: Patch, capsys: Capture) -> None:
     def stop(*_: object, draws: Any = None) -> None:
         raise KeyboardInterrupt

@@ -37,6 +37,9 @@ _FIELDS = {"from": "from_flop", "to": "to_flop"}
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 an answer, 1 no answer, 2 wrong input."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # who started it has closed it (>&-) and wants none of it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  it stays open to the end
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
