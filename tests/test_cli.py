@@ -371,6 +371,16 @@ def test_progress_is_shown_only_on_a_terminal(tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_progress_of_a_validation(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as out:
+        status, told = on_a_terminal("validate", "--json", stdout=out.fileno())
+    summary = json.loads((tmp_path / "out").read_text())["summary"]
+    assert status == 0
+    assert f"/{summary['n']}" in told
+    assert any(source in told for source in summary["by_source"])
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise there")
 @pytest.mark.parametrize("line", ["hardware", "hardware --json", "wall"])
 def test_a_reader_that_has_seen_enough(line: str) -> None:

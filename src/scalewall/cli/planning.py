@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from scalewall.cli.shown import console, print_json
+from scalewall.cli.shown import console, print_json, progress
 from scalewall.cli.words import File, Flag, Json, Several, Shown, Word, pairs, together
 from scalewall.errors import InputError
 
@@ -214,7 +214,8 @@ def validate(
     from scalewall.study.citations import Answered
 
     Shown(output=output, figure=figure).check()
-    answer = study.validate_file(runs, **pairs("set", set_))
+    with progress() as tell:
+        answer = study.validate_file(runs, tell, **pairs("set", set_))
     answered = Answered(
         command="validate",
         kinds=("plan",) if runs else ("plan", "validate"),
