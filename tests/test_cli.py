@@ -235,6 +235,7 @@ FAULTS: list[tuple[list[str], list[str]]] = [
     (["limits", "--points", "5", "--set", "points=6"], ["set points points=6"]),
     (["limits", "--dp", "5", "--set", "dp=6"], ["set dp dp=6"]),
     (["limits", "--layout", "dp=5", "--layout", "dp=6"], ["layout once dp"]),
+    (["limits", "--scenario", os.devnull, "--set", "path=1"], ["path known"]),
     (["limits", "--set", "sparse=maybe"], ["sparse true false maybe"]),
     (["limits", "--set", "fill=7"], ["fill '7'"]),
     (["limits", "--set", "precision=bf61"], ["'precision' bf61 bf16"]),

@@ -332,7 +332,7 @@ def _data_parallel(asked: PlanScenario) -> tuple[int, ...]:
     return ()
 
 
-def plan_scenario(file: Path | None = None, **words: Any) -> PlanScenario:
+def plan_scenario(file: Path | None = None, /, **words: Any) -> PlanScenario:
     """Return the scenario that `words` describe, over the tables of a TOML file if there is one.
 
     A constant of `Practice` or `Allowance` may stand among the words; so may `ep`, the degree of expert

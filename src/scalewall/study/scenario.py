@@ -247,7 +247,7 @@ def _in_the_callers_words(fault: InputError, given: Mapping[str, Any]) -> InputE
     return fault
 
 
-def from_toml(path: str | Path, **words: Any) -> Scenario:
+def from_toml(path: str | Path, /, **words: Any) -> Scenario:
     """Return the scenario in the TOML file at `path`, with `words` in place of the file's.
 
     Raises

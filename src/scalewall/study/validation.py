@@ -131,7 +131,7 @@ def validate(
 
 
 def validate_file(
-    runs: Path | str | None = None, progress: Progress | None = None, **constants: Any
+    runs: Path | str | None = None, progress: Progress | None = None, /, **constants: Any
 ) -> Validation:
     """Return predicted against measured for a CSV file of runs, or for those that ship.
 
