@@ -222,22 +222,28 @@ FAULTS: list[tuple[list[str], list[str]]] = [
     (["limits", "--duration", "3 fortnights"], ["duration fortnights"]),
     (["limits", "--duration", ""], ["duration"]),
     (["limits", "--duration"], ["duration argument"]),
-    (["limits", "--batch-law", "17.75*D^"], ["batch_law exponent"]),
-    (["limits", "--batch-law", "zhang"], ["batch_law zhang-2024"]),
-    (["limits", "--from", "1e30", "--to", "1e25"], ["to 1e+30 1e+25"]),
+    (["limits", "--batch-law", "17.75*D^"], ["--batch-law exponent"]),
+    (["limits", "--batch-law", "zhang"], ["--batch-law zhang-2024"]),
+    (["limits", "--from", "1e30", "--to", "1e25"], ["'--to' 1e+30 1e+25"]),
     (["limits", "--points", "1"], ["points 2"]),
     (["limits", "--dp", "x"], ["dp 'x'"]),
-    (["limits", "--schedule", "gpipe"], ["'schedule' gpipe 1f1b"]),
+    (["limits", "--schedule", "gpipe"], ["'--schedule' gpipe 1f1b"]),
     (["limits", "--set", "fill"], ["set NAME=VALUE fill"]),
     (["limits", "--set", "fill="], ["set NAME=VALUE"]),
     (["limits", "--set", "fil=0.5"], ["fil Nearest: fill"]),
+    (["limits", "--set", "fill=0.5", "--set", "fill=0.6"], ["set once fill"]),
+    (["limits", "--points", "5", "--set", "points=6"], ["set points points=6"]),
+    (["limits", "--dp", "5", "--set", "dp=6"], ["set dp dp=6"]),
+    (["limits", "--layout", "dp=5", "--layout", "dp=6"], ["layout once dp"]),
+    (["limits", "--scenario", os.devnull, "--set", "path=1"], ["path known"]),
+    (["limits", "--set", "sparse=maybe"], ["sparse true false maybe"]),
     (["limits", "--set", "fill=7"], ["fill '7'"]),
     (["limits", "--set", "precision=bf61"], ["'precision' bf61 bf16"]),
     (["limits", "--set", "how=x", "--set", "fill=0.7"], ["how"]),
     (["limits", "--duration", "0", "--points", "1", "--dp", "x"], ["duration", "points", "dp"]),
-    (["limits", "-o", "nowhere/x.csv"], ["output folder nowhere/x.csv"]),
-    (["limits", "-o", "folder.toml"], ["output folder.toml"]),
-    (["limits", "-o", f"{'x' * 300}.csv"], ["output"]),
+    (["limits", "-o", "nowhere/x.csv"], ["'-o' folder nowhere/x.csv"]),
+    (["limits", "-o", "folder.toml"], ["'-o' folder.toml"]),
+    (["limits", "-o", f"{'x' * 300}.csv"], ["'-o'"]),
     (["limits", "--figure", "x.jpg"], ["figure .html x.jpg"]),
     (["limits", "--presets", PAPER], ["--presets --preset"]),
     (["limits", "stray"], ["stray"]),
@@ -366,6 +372,16 @@ def test_progress_is_shown_only_on_a_terminal(tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_progress_of_a_validation(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as out:
+        status, told = on_a_terminal("validate", "--json", stdout=out.fileno())
+    summary = json.loads((tmp_path / "out").read_text())["summary"]
+    assert status == 0
+    assert f"/{summary['n']}" in told
+    assert any(source in told for source in summary["by_source"])
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise there")
 @pytest.mark.parametrize("line", ["hardware", "hardware --json", "wall"])
 def test_a_reader_that_has_seen_enough(line: str) -> None:
@@ -389,6 +405,14 @@ def test_a_full_disk(line: str) -> None:
     assert b"Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.returncode != 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+@pytest.mark.parametrize("line", ["wall --json", "hardware", "nope"])
+def test_an_output_that_is_closed_from_the_start(line: str) -> None:
+    closed = ["sh", "-c", f"'{sys.executable}' -m scalewall {line} >&-"]
+    done = subprocess.run(closed, capture_output=True, timeout=60)
+    assert (done.returncode, len(done.stderr.splitlines())) == ((2, 1) if line == "nope" else (0, 0))
 
 
 def test_a_stop_by_the_user(monkeypatch: Patch, capsys: Capture) -> None:

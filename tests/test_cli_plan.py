@@ -72,6 +72,51 @@ def complaint(line: str, capsys: Capture, status: int = 2) -> str:
 # plan
 
 
+@pytest.mark.parametrize(
+    ("tables", "name", "scale", "line"),
+    [
+        ("memory = '141 GB'", "h100", 1.0, "Kernels: curves measured on h100. Network: nvlink4-hopper, inf"),
+        ("sustained = 0.4015", "h100", 0.5, "Kernels: curves measured on h100 at 0.5 times their effic"),
+        ("curves = 'generic'", "generic", 0.803 / 0.8005, "Kernels: not measured, generic curves. Network"),
+        ("curves = 'v100'", "v100", 0.803 / 0.898, "Kernels: curves measured on v100 at 0.894 times their"),
+    ],
+)
+def test_a_plan_says_which_curves_it_rests_on(
+    tables: str, name: str, scale: float, line: str, capsys: Capture
+) -> None:
+    Path("mine.toml").write_text(f"base = 'h100-sxm'\n[device]\n{tables}\n", encoding="utf-8")
+    asked = GIVEN.replace("h100-sxm", "mine.toml")
+    found = document(asked, capsys)
+    assert (found["curves"]["class"], found["curves"]["measured"]) == (name, name != "generic")
+    assert found["curves"]["scale"] == pytest.approx(scale)
+    assert [tier["class"] for tier in found["curves"]["network"]] == ["nvlink4-hopper", "infiniband"]
+    assert line in table(asked, capsys)
+
+
+@pytest.mark.parametrize(
+    ("line", "slower"),
+    [
+        ("memory = '81 GB'", 1.0),
+        ("sustained = 0.6", 1.05),
+        ("peak.bf16 = '800 TFLOP/s'", 1.05),
+        ("memory_bandwidth = '2 TB/s'", 1.01),
+    ],
+)
+def test_what_a_file_lays_over_a_device_tells(line: str, slower: float, capsys: Capture) -> None:
+    Path("mine.toml").write_text(f"base = 'h100-sxm'\n[device]\n{line}\n", encoding="utf-8")
+    mine, usual = (document(GIVEN.replace("h100-sxm", name), capsys) for name in ("mine.toml", "h100-sxm"))
+    ratio = mine["strategies"][0]["step_time_s"] / usual["strategies"][0]["step_time_s"]
+    assert ratio == 1.0 if slower == 1.0 else ratio > slower
+
+
+def test_what_has_no_end_is_null_in_a_document(capsys: Capture) -> None:
+    tables = "base = 'h100-sxm'\n[device]\nmemory = inf\npower = inf\n"
+    Path("mine.toml").write_text(tables, encoding="utf-8")
+    (one,) = document(f"{GIVEN.replace('h100-sxm', 'mine.toml')} --tokens 1e12", capsys)["strategies"]
+    assert one["memory_capacity_bytes"] is one["run"]["energy_j"] is None
+    assert one["fits"]
+
+
 def test_the_document_of_a_plan(capsys: Capture) -> None:
     found = document(f"{LLAMA} --top 3 --tokens 1e12 --price 2", capsys)
     assert set(found) >= PLAN
@@ -183,17 +228,25 @@ def test_a_scenario_file_and_constants(capsys: Capture) -> None:
         ("plan llama-3.1-8b", "hardware"),
         ("plan nope --hardware h100-sxm --gpus 8 --batch 8 --seq 4096", "'model' must be"),
         (f"{LLAMA} --tp 3", "a divisor of the model's 32 heads"),
-        (f"{LLAMA} --ep 2", "'ep' must be 1, as models with experts are not priced yet"),
+        (f"{LLAMA} --ep 2", "'--ep' must be 1, as models with experts are not priced yet"),
         (f"{LLAMA} --tp 2 --pp 2 --dp 2", "dp 4 would do"),
-        (f"{LLAMA} --tp 2 --pp 1 --cp 1 --micro-batch 16", "'batch' must be a multiple of dp x micro-batch"),
-        (f"{LLAMA} --precision fp4", "'precision' must be one that h100-sxm has: bf16, fp8"),
+        (f"{LLAMA} --tp 2 --pp 1 --cp 1 --micro-batch 16", "'--batch' must be a multiple of dp x micro"),
+        (f"{LLAMA} --precision fp4", "one that h100-sxm has: bf16, fp16, fp8, fp8-block. Got"),
         (f"{LLAMA} --set mattmul=1", "matmul"),
+        (f"{LLAMA} --set file=1", "'file' must be a word of plan"),
+        ("validate --set runs=1", "'--set' must be of a constant. Got 'runs'"),
+        ("validate --set progress=1", "'--set' must be of a constant. Got 'progress'"),
         (f"{LLAMA} --set matmul", "NAME=VALUE"),
+        (f"{LLAMA} --set matmul=0.5 --set matmul=0.6", "'--set' must be given once for matmul"),
+        (f"{LLAMA} --tp 4 --set tp=2", "of what no option says, and one says tp"),
+        (f"{LLAMA} --price 2", "'--price' must be left out without tokens"),
+        (f"{LLAMA} --min-gpus", "'--gpus' must be left out with --min-gpus"),
+        (f"{LLAMA} --dp 16 --zero 0 --shard 8", "'--shard' must be left out with ZeRO stage 0"),
         (f"{LLAMA} --scenario nope.toml", "readable TOML"),
         (f"{LLAMA} -o out.xls", ".parquet"),
         (f"{LLAMA} --figure nowhere/out.html", "a folder that exists"),
-        (f"{LLAMA} --top 0", "'top' must be"),
-        (f"{LLAMA} --tokens many", "'tokens' must be"),
+        (f"{LLAMA} --top 0", "'--top' must be"),
+        (f"{LLAMA} --tokens many", "'--tokens' must be"),
         ("plan config.json --hardware h100-sxm --gpus 8 --batch 8 --seq 4096", "There is no such file"),
     ],
 )
@@ -205,6 +258,35 @@ def test_one_line_for_what_is_wrong(line: str, says: str, capsys: Capture) -> No
     assert says in err
     assert "Traceback" not in err
     assert all(text.startswith("The '") for text in err.splitlines())
+
+
+def test_what_is_wrong_is_called_as_it_was_written(capsys: Capture) -> None:
+    words = 'model = "llama-3.1-8b"\nhardware = "h100-sxm"\ngpus = 8\nbatch = 64\nseq = 8192\n'
+    Path("run.toml").write_text(f"{words}micro_batch = 0\n", encoding="utf-8")
+    assert "The 'micro_batch' must be" in complaint("plan --scenario run.toml", capsys)
+    assert "The '--micro-batch' must be" in complaint("plan --scenario run.toml --micro-batch 0", capsys)
+    assert "The '--micro-batch' must be" in complaint("plan --scenario run.toml --micro-batch=0", capsys)
+    assert "The 'micro_batch' must be" in complaint("plan --scenario run.toml --set micro_batch=0", capsys)
+    for option in ("-o", "--output"):
+        assert f"The '{option}' must be" in complaint(f"plan --scenario run.toml {option} x.xls", capsys)
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ("prise = 2", "'prise' must be absent or a known field. Got 'prise' instead. Nearest: price"),
+        ("experts = 8", "'experts' must be absent"),
+        ("ep = 8", "'ep' must be 1"),
+        ("matmul = 0.5", "'matmul' must be absent"),
+        ("practice = 5", "'practice' must be a table"),
+        ("[practice]\nexperts = 1", "'practice.experts' must be absent"),
+        ("[uncertain]\nfill = 1", "'uncertain' must be absent"),
+    ],
+)
+def test_a_file_says_no_word_in_vain(tables: str, says: str, capsys: Capture) -> None:
+    words = 'model = "llama-3.1-8b"\nhardware = "h100-sxm"\ngpus = 8\nbatch = 64\nseq = 8192\n'
+    Path("run.toml").write_text(f"{words}{tables}\n", encoding="utf-8")
+    assert says in complaint("plan --scenario run.toml --set host_step=1s", capsys)
 
 
 def test_no_answer_is_status_one(capsys: Capture) -> None:
@@ -292,7 +374,7 @@ def test_other_faults_of_a_validation(capsys: Capture) -> None:
     assert "No such file" in complaint("validate --runs nope.csv", capsys)
     Path("folder.csv").mkdir()
     assert "directory" in complaint("validate --runs folder.csv", capsys)
-    assert "'set' must be of a constant" in complaint("validate --set nothing=1", capsys)
+    assert "'--set' must be of a constant" in complaint("validate --set nothing=1", capsys)
     assert "'matmul' must be" in complaint("validate --set matmul=fast", capsys)
     assert ".parquet" in complaint("validate -o out.txt", capsys)
 

@@ -13,7 +13,7 @@ Anything else that escapes is a defect.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class ScalewallError(Exception):
@@ -51,6 +51,10 @@ class InputError(ScalewallError, ValueError):
     def __reduce__(self) -> tuple[object, ...]:  # so that it comes through from another process
         return InputError, (self.field, self.must, self.got, self.hint)
 
+    def named(self, names: Mapping[str, str]) -> InputError:
+        """Return the same error with the field called what `names` have for it."""
+        return InputError(names.get(self.field, self.field), self.must, self.got, self.hint)
+
     def within(self, path: str) -> InputError:
         """Return the same error with `path` put before the field."""
         joint = "" if self.field.startswith("[") else "."
@@ -68,6 +72,10 @@ class InputErrors(InputError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return InputErrors, (self.errors,)
+
+    def named(self, names: Mapping[str, str]) -> InputError:
+        """Return the same errors with the fields called what `names` have for them."""
+        return InputErrors([error.named(names) for error in self.errors])
 
 
 def shown(value: object, limit: int = 80) -> str:

@@ -268,9 +268,15 @@ def test_a_generic_device_reaches_its_own_share():
     usual, low = load_curves("mi300x").matmul(), load_curves("mi300x", 0.5).matmul()
     assert low.efficiency < 0.7 * usual.efficiency
     assert low.ramp == usual.ramp
-    assert load_curves("h100-sxm", 0.5) == load_curves("h100-sxm")  # it was measured
+
+
+def test_what_a_device_sustains_scales_its_measured_curves():
+    measured, low = load_curves("h100-sxm"), load_curves("h100-sxm", 0.803 / 2)
+    assert load_curves("h100-sxm", 0.803) == measured
+    assert low.matmul().efficiency == pytest.approx(measured.matmul().efficiency / 2)
+    assert (low.name, low.scale, low.attention) == (measured.name, 0.5, measured.attention)
 
 
 def test_an_unknown_precision_is_named():
-    with pytest.raises(InputError, match="fp8-block"):
+    with pytest.raises(InputError, match="one of bf16, fp8, fp8-block, fp4, fp16, tf32, fp32"):
         load_curves("h100-sxm").matmul("fp8-blok")

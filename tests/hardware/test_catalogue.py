@@ -445,6 +445,20 @@ def test_an_entry_may_say_only_what_differs(tmp_path: Path) -> None:
     assert cluster.sources["device.clock"] == base.sources["device.clock"]
 
 
+def test_a_device_names_the_precisions_it_has() -> None:
+    with pytest.raises(InputError, match=r"one that v100 has: fp32, fp16, bf16\. Got 'fp8'"):
+        catalogue.load("v100").device.peak_rate("fp8")
+
+
+def test_what_is_laid_over_an_entry_keeps_its_curves(tmp_path: Path) -> None:
+    over = write(tmp_path, 'base = "h100-sxm"\n[device]\nmemory = "141 GB"\n')
+    assert catalogue.load(over).device.curves == "h100-sxm"
+    assert catalogue.load("h100-sxm-low-latency", PRESET).device.curves == "h100-sxm"
+    assert catalogue.load(write(tmp_path, PLAIN, "h100-sxm.toml")).device.curves == "generic"
+    with pytest.raises(InputError, match=r"'device\.curves' must be a device of the catalogue.*h100-sxm"):
+        catalogue.load(write(tmp_path, 'base = "h200"\n[device]\ncurves = "h100-smx"\n'))
+
+
 def test_a_list_of_the_base_is_replaced_with_its_sources(tmp_path: Path) -> None:
     text = 'base = "h100-sxm"\n[[tiers]]\nname = "one"\nbandwidth = "1 TB/s"\nlatency = "1us"\n'
     cluster = catalogue.load(write(tmp_path, text))

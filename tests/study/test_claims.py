@@ -306,7 +306,7 @@ def test_the_table(capsys: Capture) -> None:
     ("words", "says"),
     [
         (["--only", "kne"], "Nearest: knee, knee-params."),
-        (["--device", "h100-smx"], "'device' must be"),
+        (["--device", "h100-smx"], "'--device' must be"),
         (["--device", "absent.toml"], "absent.toml"),
     ],
 )

@@ -14,7 +14,7 @@ from scalewall.cost.layer import Setting
 from scalewall.cost.training import TRAINING_CAUSES, step
 from scalewall.cost.training_memory import MEMORY_ITEMS, total_bytes
 from scalewall.errors import InputError, InputErrors, NoAnswer
-from scalewall.strategy.plans import Plan, Question, divisors
+from scalewall.strategy.plans import Plan, Question, best_plans, divisors
 from scalewall.study import plan as study
 from scalewall.study.plan import Planning, fewest, plan
 from scalewall.study.planning import PlanScenario, plan_scenario, read_constants
@@ -142,7 +142,38 @@ def test_every_second_and_byte_has_one_name(words: dict[str, Any]) -> None:
         assert one.binds != "arithmetic"
 
 
+def test_a_shorter_list_is_the_beginning_of_a_longer_one() -> None:
+    # Where a copy is alone the stages of ZeRO are the same: such a step is there twice.
+    question = plan_scenario(**GPT3 | {"gpus": 64, "batch": 64}, dp=1, zero="0,1").question()
+    most = best_plans(question, 100)
+    assert len(set(most.seconds)) < 80
+    for top in range(1, 100):
+        assert best_plans(question, top).plans == most.plans[:top]
+
+
 # What is fixed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        LLAMA,
+        LLAMA | {"software": "torchtitan", "gpus": 8},
+        GPT3 | {"software": "megatron-2021"},
+        GPT3 | {"schedule": "zero-bubble"},
+    ],
+)
+def test_every_strategy_of_a_list_can_be_asked_for(words: dict[str, Any]) -> None:
+    answer = plan(**words, top=60)
+    assert not any(one.plan.selective and one.plan.recomputed == 1.0 for one in answer.strategies)
+    for one in answer.strategies:
+        fixed = {name: getattr(one.plan, name) for name in ("tp", "cp", "dp", "pp", "micro_batch", "zero")}
+        layers = round(one.plan.recomputed * math.ceil(answer.scenario.job.model.layers / one.plan.pp))
+        kind = f"selective+{layers}" if one.plan.selective else layers
+        again = plan(**words, **fixed, vpp=one.plan.interleave, shard=one.plan.shard, recompute=kind)
+        assert [(other.plan, other.step_time_s) for other in again.strategies] == [
+            (one.plan, one.step_time_s)
+        ]
 
 
 def test_what_is_fixed_is_kept_and_the_free_optimum_is_named() -> None:
@@ -165,7 +196,8 @@ def test_nothing_fixed_has_no_other_optimum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "share"), [("none", 0.0), ("full", 1.0), (3, 3 / 12), ("5", 5 / 12), (12, 1.0)]
+    ("asked", "share"),
+    [("none", 0.0), ("full", 1.0), (3, 3 / 12), ("5", 5 / 12), (12, 1.0), ("selective+4", 4 / 12)],
 )
 def test_recomputation_that_is_fixed(asked: str | int, share: float) -> None:
     answer = plan(**GPT3, tp=8, pp=8, recompute=asked, top=1)
@@ -315,6 +347,9 @@ def test_no_number_of_devices_is_enough() -> None:
         ({"tp": "a"}, "tp", "whole number"),
         ({"tp": 0}, "tp", "at least 1"),
         ({"recompute": "some"}, "recompute", "none, selective, full"),
+        ({"recompute": "selective+"}, "recompute", "both as in selective"),
+        ({"recompute": True}, "recompute", "none, selective, full"),
+        ({"tp": 8, "pp": 8, "recompute": "selective+13"}, "recompute", "at most the 12 layers"),
         ({"schedule": "gpipe"}, "schedule", "1f1b, zero-bubble"),
         ({"precision": "fp8"}, "precision", "bf16"),
         ({"precision": "fp9"}, "precision", "one of"),

@@ -26,7 +26,7 @@ CAUSES = {
 
 def as_json(document: Any) -> Any:
     """Return `document` as it comes back from JSON."""
-    return json.loads(json.dumps(document, allow_nan=False))
+    return json.loads(records.as_json(document))
 
 
 @pytest.mark.parametrize("find", [papers_answer, searched], ids=["paper", "search"])
@@ -115,7 +115,7 @@ def test_every_hardware_entry_is_json(name: str, preset: str | None) -> None:
 
 
 def test_what_has_no_end_is_null() -> None:
-    record = records.of_hardware(catalogue.load("h100-sxm-infinite-network-low-latency", PAPER))
+    record = as_json(records.of_hardware(catalogue.load("h100-sxm-infinite-network-low-latency", PAPER)))
     assert record["tiers"][-1]["size"] is None
     assert None in [tier["bandwidth"] for tier in record["tiers"]]
 

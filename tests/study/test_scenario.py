@@ -99,6 +99,7 @@ def test_sparse_means_the_baseline_law_and_goes_with_no_other() -> None:
     assert scenario(sparse=True) == scenario(sparsity_law="baseline")
     assert set(faults(sparse=True, sparsity_law="4")) == {"sparse"}
     assert scenario(sparse=False) == scenario()
+    assert set(faults(sparse="no")) == {"sparse"}
 
 
 def test_words_and_tables_join() -> None:
@@ -288,6 +289,13 @@ def test_words_win_over_a_file_whose_tables_say_otherwise(tmp_path: Path) -> Non
     assert (made.scaling.batch.text, made.how.fill) == ("zhang-2024", 0.6)
 
 
+def test_a_file_says_nothing_twice(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text('batch_law = "constant"\n[scaling]\nbatch = "baseline"\n')
+    with pytest.raises(InputError, match=r"'batch_law' must be left out where the file has scaling\.batch"):
+        from_toml(path)
+
+
 def test_sparse_wins_over_a_file_of_dense_models(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text('sparsity_law = "dense"\n')
@@ -299,7 +307,7 @@ def test_faults_of_a_file_and_of_words_come_together(tmp_path: Path) -> None:
     path.write_text("duration = -1\n[how]\nfil = 3\n[space]\ndp = 'x'\n")
     with pytest.raises(InputErrors) as error:
         from_toml(path, threshold=3)
-    assert {e.field for e in error.value.errors} == {"duration", "how.fil", "dp", "threshold"}
+    assert {e.field for e in error.value.errors} == {"duration", "how.fil", "space.dp", "threshold"}
 
 
 # Anything at all

@@ -255,4 +255,4 @@ def test_the_command(quick: Scenario, capsys: pytest.CaptureFixture[str]) -> Non
     assert run(words) == 0
     assert "Wall:" in capsys.readouterr().out
     assert run(["sensitivity", "--at", "cliff"]) == 2
-    assert capsys.readouterr().err.startswith("The 'at' must be one or several of knee, wall, mfu.")
+    assert capsys.readouterr().err.startswith("The '--at' must be one or several of knee, wall, mfu.")

@@ -488,9 +488,9 @@ def test_python_takes_the_same_words(quick):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("limits --samples 3 --scenario {quick}", "'samples' must be a power of two"),
-        ("limits --samples 64", "'samples' must be left out where the scenario has no table [uncertain]"),
-        ("forecast --seed 1", "'seed' must be left out where"),
+        ("limits --samples 3 --scenario {quick}", "'--samples' must be a power of two"),
+        ("limits --samples 64", "'--samples' must be left out where the scenario has no table [uncertain]"),
+        ("forecast --seed 1", "'--seed' must be left out where"),
         ("limits --scenario {quick} --preset epoch-2024", "'uncertain' must be left out under epoch-2024"),
         ("limits --scenario {inline}", "Distributions stand in the table [uncertain]"),
         ("forecast --scenario {bad}", "sigma' must be a positive number"),

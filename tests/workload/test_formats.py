@@ -187,10 +187,12 @@ def test_another_type_is_refused(kind):
     assert "experts" not in str(error)
 
 
-@pytest.mark.parametrize("key", ["num_experts", "num_local_experts", "n_routed_experts"])
+@pytest.mark.parametrize("key", ["num_experts", "num_local_experts", "n_routed_experts", "n_shared_experts"])
 def test_experts_in_a_dense_type_are_refused(key):
-    assert refused({**LLAMA, key: 8}).field == key
-    assert model_from_hf({**LLAMA, key: 1})
+    for count in (8, 8.0, "8"):
+        assert refused({**LLAMA, key: count}).field == key
+    for count in (1, 0, None):
+        assert model_from_hf({**LLAMA, key: count})
 
 
 @pytest.mark.parametrize("key", ["is_encoder_decoder", "add_cross_attention"])

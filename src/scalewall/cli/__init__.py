@@ -31,9 +31,15 @@ app.command(why.figures_, name="figures")
 app.command(sweeping.sweep)
 app.command(sweeping.sweep_figure)
 
+_FIELDS = {"from": "from_flop", "to": "to_flop"}
+"""Fields that are not called as their options."""
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 an answer, 1 no answer, 2 wrong input."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # who started it has closed it (>&-) and wants none of it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  it stays open to the end
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -49,6 +55,9 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         if answered is not None:  # commands that answer return what they answered
             last.remember(answered, arguments)
+    except InputError as error:
+        complain(str(error.named(_typed(arguments))))
+        return error.exit_status
     except ScalewallError as error:
         complain(str(error))
         return error.exit_status
@@ -67,3 +76,11 @@ def run(arguments: list[str]) -> int:
         complain(str(stopped) or "Stopped.")
         return 130
     return 0
+
+
+def _typed(arguments: list[str]) -> dict[str, str]:
+    """Return by their fields the options on a command line, as they were typed; options win over files."""
+    options = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+    fields = {option[2:].replace("-", "_"): option for option in options}
+    found = {field: fields[word] for word, field in _FIELDS.items() if word in fields}
+    return fields | found | ({"output": "-o"} if "-o" in arguments else {})

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from scalewall.cli.shown import console, print_json
-from scalewall.cli.words import File, Flag, Json, Several, Shown, Word, pairs
+from scalewall.cli.shown import console, print_json, progress
+from scalewall.cli.words import File, Flag, Json, Several, Shown, Word, pairs, together
+from scalewall.errors import InputError
 
 if TYPE_CHECKING:
     from scalewall.study.planning import PlanScenario
@@ -45,7 +46,7 @@ class Wanted:
     tokens
         Tokens of the whole run, such as 15e12: its time, device-hours, energy.
     price
-        Price of a device and hour, such as '2.5 USD': the cost of the whole run.
+        Price of a device and hour, such as '2.5 USD': with --tokens, the cost of the whole run.
     set_
         A constant of practice or memory, as NAME=VALUE; 'scalewall assumptions' lists them.
     tp
@@ -67,7 +68,8 @@ class Wanted:
     shard
         Ranks over which ZeRO and FSDP shard (default: all that hold the same weights).
     recompute
-        none, selective, full, or a number of layers of a stage (default: the least that fits).
+        none, selective, full, a number of layers of a stage, or both as in selective+3 (default: the
+        least that fits).
     schedule
         1f1b (default) or zero-bubble.
     """
@@ -99,10 +101,10 @@ class Wanted:
         """Return the scenario, with `more` words of a command's own."""
         from scalewall.study.planning import plan_scenario
 
-        words = {name: value for name, value in vars(self).items() if value is not None}
+        words = {name: value for name, value in {**vars(self), **more}.items() if value is not None}
         constants = pairs("set", words.pop("set_", None))
         file = words.pop("scenario", None)
-        return plan_scenario(file, **{**constants, **words, **more})
+        return plan_scenario(file, **together(words, constants))
 
 
 def plan(
@@ -144,6 +146,8 @@ def plan(
     out.check()
     wanted = wanted or Wanted()
     if min_gpus:
+        if wanted.gpus is not None:
+            raise InputError("gpus", "left out with --min-gpus, which finds it", wanted.gpus)
         wanted.gpus = "1"
     scenario = wanted.read(model=model, top=top)
     answer = study.fewest(scenario) if min_gpus else study.plan(scenario)
@@ -196,7 +200,8 @@ def validate(
     from scalewall.study.citations import Answered
 
     Shown(output=output, figure=figure).check()
-    answer = study.validate_file(runs, **pairs("set", set_))
+    with progress() as tell:
+        answer = study.validate_file(runs, tell, **pairs("set", set_))
     answered = Answered(
         command="validate",
         kinds=("plan",) if runs else ("plan", "validate"),

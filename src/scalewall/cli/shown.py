@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,9 @@ def complain(text: str) -> None:
 
 def print_json(document: Any) -> None:
     """Print one JSON document on standard output."""
-    print(json.dumps(document, indent=1, allow_nan=False))
+    from scalewall.study.records import as_json
+
+    print(as_json(document, indent=1))
 
 
 def console() -> Console:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,15 +63,16 @@ class Scaled:
     threshold: Runs = None
     set_: Annotated[Several, Parameter(name="--set", group=_RUNS)] = None
 
-    def words(self) -> dict[str, Any]:
-        """Return what was said, in the words of `study.scenario`."""
-        said = {name: value for name, value in vars(self).items() if value is not None and value is not False}
+    def words(self, **more: Any) -> dict[str, Any]:
+        """Return what was said, with `more` words of a command's own, in the words of `study.scenario`."""
+        given = {**vars(self), **more}
+        said = {name: value for name, value in given.items() if value is not None and value is not False}
         chosen = pairs("set", said.pop("set_", None))
         settings = {
             name: {"true": True, "false": False}.get(value.lower(), value) for name, value in chosen.items()
         }
         layout = pairs("layout", said.pop("layout", None))
-        return said | settings | ({"layout": layout} if layout else {})
+        return together(said | ({"layout": layout} if layout else {}), settings)
 
 
 @Parameter(name="*")
@@ -130,9 +131,8 @@ class Asked(Scaled):
         """Return the scenario, with `more` words of a command's own."""
         from scalewall.study import scenario as scenarios
 
-        words = self.words()
+        words = self.words(**more)
         file = words.pop("scenario", None)
-        words |= more
         return scenarios.from_toml(file, **words) if file else scenarios.scenario(**words)
 
 
@@ -234,5 +234,15 @@ def pairs(field: str, texts: list[str] | None) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not (name.strip() and equals and value.strip()):
             raise InputError(field, "of the form NAME=VALUE", text)
+        if name.strip() in pairs:
+            raise InputError(field, f"given once for {name.strip()}", text)
         pairs[name.strip()] = value.strip()
     return pairs
+
+
+def together(options: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the words of options with those of --set, which may not say the same."""
+    for name, value in settings.items():
+        if name in options:
+            raise InputError("set", f"of what no option says, and one says {name}", f"{name}={value}")
+    return {**options, **settings}

@@ -24,5 +24,5 @@ class Machine:
     @classmethod
     def of(cls, cluster: Cluster, power: float = 1.0) -> Machine:
         """Return the machine that `cluster` is, with the curves of its device's class."""
-        curves = load_curves(cluster.device.name, cluster.device.sustained)
+        curves = load_curves(cluster.device.curves, cluster.device.sustained)
         return cls(cluster=cluster, curves=curves, links=links(cluster), power=power)

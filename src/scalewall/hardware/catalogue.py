@@ -18,6 +18,7 @@ from typing import Any
 
 from scalewall.errors import InputError, nearest
 from scalewall.hardware.cluster import Cluster, Source
+from scalewall.hardware.device import GENERIC
 from scalewall.schema import read_toml, structure
 
 _WRAPPED = {"value", "source", "derived", "date"}
@@ -89,7 +90,11 @@ def _cluster(path: Path, preset: str | None) -> Cluster:
     tables.setdefault("device", {})
     if isinstance(tables["device"], dict):
         tables["device"].setdefault("name", path.stem)
-    return structure({"name": path.stem, **tables, "sources": sources}, Cluster)
+    cluster = structure({"name": path.stem, **tables, "sources": sources}, Cluster)
+    if cluster.device.curves not in (known := {GENERIC, *names()}):
+        must, said = f"a device of the catalogue, or {GENERIC}", cluster.device.curves
+        raise InputError("device.curves", must, said, nearest(said, known))
+    return cluster
 
 
 def _tables(
@@ -101,6 +106,8 @@ def _tables(
     tables, sources = split_sources(read_toml(path))
     base = tables.pop("base", None)
     if base is None:
+        if _ROOT in path.parents:  # what is laid over an entry keeps its curves
+            tables["device"].setdefault("curves", path.stem)
         return tables, sources
     if not isinstance(base, str):
         raise InputError("base", "the name of an entry", base)

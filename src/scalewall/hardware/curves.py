@@ -16,14 +16,13 @@ from typing import Any
 import attrs
 
 from scalewall.errors import InputError, nearest
+from scalewall.hardware import catalogue
+from scalewall.hardware.device import GENERIC
 from scalewall.schema import read_toml, structure
 from scalewall.units import quantity
 
 CURVE_PRECISIONS = ("bf16", "fp8", "fp8-block", "fp4")
 """Precisions with a curve: 16 bits (fp16 too), fp8 with a scale a tensor, fp8 by blocks, NVFP4."""
-
-GENERIC = "generic"
-"""The class of devices that no other is made for."""
 
 _DATA = Path(str(files("scalewall"))) / "data"
 
@@ -86,6 +85,7 @@ class Curves:
     """All curves of one device."""
 
     name: str = attrs.field(metadata={"doc": "the class they belong to"})
+    scale: float = quantity("1", "matmuls' efficiencies over those of the class", default=1.0)
     matmuls: Mapping[str, MatmulCurve] = attrs.field(metadata={"doc": "by precision"})
     attention: AttentionCurve = attrs.field(metadata={"doc": "the newest fused attention core"})
     flash_2: AttentionCurve = attrs.field(
@@ -93,16 +93,17 @@ class Curves:
     )
 
     def matmul(self, precision: str = "bf16") -> MatmulCurve:
-        """Return the curve in `precision`, one of `CURVE_PRECISIONS` or fp16.
+        """Return the curve in `precision`, one of `CURVE_PRECISIONS` or one that bf16 stands for.
 
         Raises
         ------
         InputError
             If there is none.
         """
-        name = "bf16" if precision in ("fp16", "tf32", "fp32") else precision
+        wider = ("fp16", "tf32", "fp32")
+        name = "bf16" if precision in wider else precision
         if name not in self.matmuls:
-            must = f"one of {', '.join(CURVE_PRECISIONS)}"
+            must = f"one of {', '.join([*CURVE_PRECISIONS, *wider])}"
             raise InputError("precision", must, precision, nearest(precision, self.matmuls))
         return self.matmuls[name]
 
@@ -119,25 +120,26 @@ def load_curves(device_name: str, sustained: float | None = None) -> Curves:
     device_name
         A name of the catalogue; a name that is not known is of the generic class.
     sustained
-        The device's sustained share of its 16-bit peak. Where given, it scales the efficiencies of a
-        generic device, whose vendor's peak says little of what is reached.
+        The share of the 16-bit peak that a device sustains which has these curves. Where given, it
+        scales the efficiencies of matrix multiplications: by its ratio to what the catalogue's entry
+        sustains, or, in the generic class, to the mean of the devices that were pooled.
     """
     tables = _tables()
     name = tables["devices"].get(device_name, GENERIC)
+    generic = name == GENERIC
+    measured = tables["reference_sustained"] if generic else catalogue.load(device_name).device.sustained
+    scale = 1.0 if sustained is None else sustained / measured
+    curves = {precision: structure(table, MatmulCurve) for precision, table in tables["matmul"][name].items()}
     matmuls = {
-        precision: structure(table, MatmulCurve) for precision, table in tables["matmul"][name].items()
+        precision: attrs.evolve(curve, efficiency=min(1.5, scale * curve.efficiency))
+        for precision, curve in curves.items()
     }
-    if name == GENERIC and sustained is not None:
-        ratio = sustained / tables["reference_sustained"]
-        matmuls = {
-            precision: attrs.evolve(curve, efficiency=min(1.5, ratio * curve.efficiency))
-            for precision, curve in matmuls.items()
-        }
     attention = tables["attention"]
     newest = attention["classes"].get(name, GENERIC)
     older = attention["flash-2"].get(name, newest)
     return Curves(
         name=name,
+        scale=scale,
         matmuls=matmuls,
         attention=structure(attention[newest], AttentionCurve),
         flash_2=structure(attention[older], AttentionCurve),

@@ -15,6 +15,9 @@ from scalewall.units import parse, quantity
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
 
+GENERIC = "generic"
+"""The class of devices whose kernels were not measured."""
+
 
 @attrs.frozen(kw_only=True)
 class Cache:
@@ -84,7 +87,8 @@ class Device:
     """One accelerator.
 
     `sustained` is the share of the dense peak at the rated clock that a large matrix
-    multiplication keeps up; `kernel_latency` is paid by every matrix multiplication.
+    multiplication keeps up; `kernel_latency` is paid by every matrix multiplication. `curves` names the
+    device of the catalogue whose measured kernels it has; `hardware.curves` says how they follow its rates.
     """
 
     name: str = attrs.field(metadata={"doc": "name in the catalogue"})
@@ -119,6 +123,9 @@ class Device:
     )
     power: float | None = quantity("W", "thermal design power", default=None, optional=True)
     price: float | None = quantity("USD", "price of one device", default=None, optional=True)
+    curves: str = attrs.field(
+        default=GENERIC, metadata={"doc": "device of the catalogue whose measured kernels it has, or generic"}
+    )
 
     @peak.validator
     def _check_peak(self, attribute: object, value: object) -> None:
@@ -150,7 +157,8 @@ class Device:
         for name in stand_ins.get(precision, (precision,)):
             if name in self.peak:
                 return self.peak[name]
-        raise InputError("precision", f"one that {self.name} has", precision, nearest(precision, self.peak))
+        has = [p for p in PRECISIONS if self.peak.keys() & {p, *stand_ins.get(p, ())}]
+        raise InputError("precision", f"one that {self.name} has: {', '.join(has)}", precision)
 
     def sustained_rate(self, precision: str = "bf16") -> float:
         """Return the FLOP/s that a large matrix multiplication keeps up."""

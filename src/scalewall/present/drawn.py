@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ import attrs
 
 from scalewall.errors import InputError
 from scalewall.present import files
+from scalewall.study.records import as_json
 
 Row = dict[str, Any]
 
@@ -81,7 +81,7 @@ def write_drawn(drawn: Drawn, folder: Path) -> tuple[list[Path], str | None]:
     document = {"title": drawn.title, **drawn.about, "rows": drawn.rows}
     picture, missing = folder / f"{drawn.name}.png", None
     files.check_path(paths[2], "folder", (".json",))
-    paths[2].write_text(json.dumps(document, indent=1, allow_nan=False), encoding="utf-8")
+    paths[2].write_text(as_json(document, indent=1), encoding="utf-8")
     try:
         files.write_figure(drawn.figure, picture)
         paths.append(picture)

@@ -73,7 +73,7 @@ def write_rows(rows: list[dict[str, Any]], inside: dict[str, Any], path: Path) -
     import polars as pl
 
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    text = json.dumps({"version": version("scalewall"), **inside})
+    text = records.as_json({"version": version("scalewall"), **inside})
     try:
         if path.suffix == ".parquet":
             frame.write_parquet(path, metadata={"scalewall": text})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +16,7 @@ from scalewall.present.tables import show_table
 from scalewall.strategy.plans import Plan
 from scalewall.study.plan import Planned, Planning, WholeRun
 from scalewall.study.planning import PlanScenario
+from scalewall.study.records_plan import curves
 from scalewall.units import show
 
 LEAST_SHARE = 5e-5
@@ -58,7 +60,17 @@ def head(answer: Planning) -> Iterator[str]:
     )
     if answer.min_gpus is not None:
         yield f"Fewest devices that fit: {answer.min_gpus:,} (of the numbers 2^a, 3·2^a and 9·2^a)."
+    yield rests_on(curves(scenario))
     yield f"{answer.priced:,} strategies priced, {answer.fitting:,} of them fit."
+
+
+def rests_on(found: Mapping[str, Any]) -> str:
+    """Return the classes of measured curves that a plan rests on, in a line."""
+    kind = f"curves measured on {found['class']}" if found["measured"] else "not measured, generic curves"
+    scale = f"{found['scale']:.3g}"
+    scaled = "" if scale == "1" else f" at {scale} times their efficiency"
+    tiers = [tier["class"] + ("" if tier["measured"] else " (not measured)") for tier in found["network"]]
+    return f"Kernels: {kind}{scaled}. Network: {', '.join(tiers)}."
 
 
 def strategies_table(scenario: PlanScenario, strategies: Sequence[Planned]) -> Table:

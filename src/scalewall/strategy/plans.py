@@ -20,6 +20,7 @@ from scalewall.cost.plans import Plans
 from scalewall.cost.practice import Practice, Software
 from scalewall.cost.training import step_seconds
 from scalewall.cost.training_memory import Allowance, least_recomputed, total_bytes
+from scalewall.errors import InputError
 from scalewall.workload.job import Job
 
 Array = Any
@@ -35,8 +36,8 @@ _CELLS = 1 << 16  # of a block: a few such arrays fit the cache together
 class PlanSpace:
     """The plans that a search may choose from: all possible ones, but for what is fixed here.
 
-    `recompute` fixes recomputation: ``none``, ``selective``, ``full``, or a number of layers of a
-    stage. `zero` fixes the ZeRO stage (3 is FSDP), `shard` over how many ranks it shards.
+    `recompute` fixes recomputation, as `recomputation` reads it. `zero` fixes the ZeRO stage (3 is
+    FSDP), `shard` over how many ranks it shards.
     """
 
     tp: tuple[int, ...] | None = None
@@ -114,7 +115,7 @@ class Found:
 
 
 def best_plans(question: Question, top: int) -> Found:
-    """Return the `top` plans with the shortest step among all that fit."""
+    """Return the `top` plans with the shortest step among all that fit; of equal ones the first priced."""
     kept: list[tuple[float, Plan]] = []
     priced = fitting = 0
     for plans, possible in _blocks(question):
@@ -129,9 +130,8 @@ def best_plans(question: Question, top: int) -> Found:
         priced += int(np.count_nonzero(np.broadcast_to(possible, shape)))
         fitting += int(np.count_nonzero(fits))
         ranked = np.where(fits, seconds, np.inf).ravel()
-        for at in np.argsort(ranked, kind="stable")[:top] if ranked.size <= 4 * top else _least(ranked, top):
-            if np.isfinite(ranked[at]):
-                kept.append((float(ranked[at]), _plan(plans, np.unravel_index(at, shape), shape)))
+        for at in _least(ranked, top):
+            kept.append((float(ranked[at]), _plan(plans, np.unravel_index(at, shape), shape)))
         kept = sorted(kept, key=lambda pair: pair[0])[:top]
     return Found(
         plans=tuple(plan for _, plan in kept),
@@ -158,9 +158,10 @@ def nearest_plan(question: Question) -> Plan | None:
 
 
 def _least(values: Array, count: int) -> Array:
-    """Return where the `count` least values are, the least first."""
-    at = np.argpartition(values, count)[:count]
-    return at[np.argsort(values[at], kind="stable")]
+    """Return where the `count` least finite values are, the least first, of equal ones the first."""
+    most = np.partition(values, count - 1)[count - 1] if count < values.size else np.inf
+    at = np.flatnonzero((values <= most) & np.isfinite(values))
+    return at[np.argsort(values[at], kind="stable")][:count]
 
 
 def _plan(plans: Plans, at: tuple[Any, ...], shape: tuple[int, ...]) -> Plan:
@@ -182,15 +183,39 @@ def _recomputed(question: Question, setting: Setting) -> Array:
     """Return the share of layers recomputed: what is fixed, else the least that fits; inf if none does."""
     least = least_recomputed(setting, question.machine.cluster.device.memory, question.allowance)
     wanted = _fixed_share(question, setting.plans)
-    return least if wanted is None else np.where(least <= wanted, wanted, np.inf)
+    if wanted is None:  # to recompute all is the same plan, whatever would be selected of the rest
+        return np.where(setting.plans.selective & np.equal(least, 1.0), np.inf, least)
+    return np.where(least <= wanted, wanted, np.inf)
 
 
 def _fixed_share(question: Question, plans: Plans) -> Array | None:
     """Return the share of layers that are recomputed in full where that is fixed, else None."""
-    fixed = question.space.recompute
-    if fixed is None or isinstance(fixed, str):
-        return {"none": 0.0, "selective": 0.0, "full": 1.0}.get(str(fixed))
-    return np.minimum(1.0, float(fixed) / np.ceil(question.job.model.layers / plans.pp))
+    if question.space.recompute is None:
+        return None
+    layers, _ = recomputation(question.space.recompute)
+    return np.minimum(1.0, layers / np.ceil(question.job.model.layers / plans.pp))
+
+
+def recomputation(fixed: object) -> tuple[float, bool]:
+    """Return how many of a stage's layers are recomputed in full, and whether the others are selectively.
+
+    Parameters
+    ----------
+    fixed
+        ``none``, ``selective``, ``full`` (all layers: infinity), their number, or both as in ``selective+3``.
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+    """
+    words = {"none": (0.0, False), "selective": (0.0, True), "full": (math.inf, False)}
+    text = str(fixed)
+    number = text.removeprefix("selective+")
+    if text not in words and not (number.isdecimal() and len(number) < 10):
+        must = "none, selective, full, a number of layers of a stage, or both as in selective+3"
+        raise InputError("recompute", must, fixed)
+    return words.get(text) or (float(number), number != text)
 
 
 def _blocks(question: Question) -> Iterator[tuple[Plans, Array]]:
@@ -295,8 +320,10 @@ def _chunks(question: Question, pp: int) -> list[int]:
 
 def _shardings(space: PlanSpace, software: Software) -> Iterator[tuple[int, bool, bool]]:
     """Yield ZeRO stages, whether they shard within a domain only, and whether recomputation is selective."""
-    selects = not software.fused_attention or software.selective_linear > 0
-    modes = [False, True] if selects and space.recompute is None else [space.recompute == "selective"]
+    if space.recompute is None:
+        modes = [False, True] if not software.fused_attention or software.selective_linear > 0 else [False]
+    else:
+        modes = [recomputation(space.recompute)[1]]
     for zero in space.zero or (1, 2, 3):
         for inner in (False, True) if zero == 3 and not space.shard else (False,):
             for selective in modes:

@@ -17,10 +17,10 @@ from scalewall.errors import InputError, InputErrors, nearest
 from scalewall.hardware import catalogue
 from scalewall.hardware.cluster import Cluster
 from scalewall.schema import read_toml, structure, whole
-from scalewall.strategy.plans import SCHEDULES, PlanSpace, Question
+from scalewall.strategy.plans import SCHEDULES, PlanSpace, Question, recomputation
 from scalewall.units import quantity
 from scalewall.workload.formats import read_model
-from scalewall.workload.job import Job
+from scalewall.workload.job import RECIPES, Job
 
 MOST_DEVICES = 10_000_000
 _COUNT = re.compile(r"\d+(_\d+)*|\d{1,3}(,\d{3})+", re.ASCII)
@@ -66,14 +66,12 @@ def read_degrees(value: object, field: str) -> tuple[int, ...] | None:
 
 
 def read_recompute(value: object) -> str | int | None:
-    """Return how much is recomputed: none, selective, full, or a number of a stage's layers."""
-    if value is None or value in ("none", "selective", "full"):
-        return value
-    try:
-        return whole(int(value) if isinstance(value, str) and value.isdecimal() else value, "recompute", 0)
-    except InputError:
-        must = "none, selective, full, or a number of layers of a stage"
-        raise InputError("recompute", must, value) from None
+    """Return how much is recomputed, as `strategy.plans.recomputation` reads it; None is left open."""
+    if value is None:
+        return None
+    recomputation(value)
+    text = str(value)
+    return int(text) if text.isdecimal() else text
 
 
 @attrs.frozen(kw_only=True)
@@ -107,7 +105,7 @@ class PlanScenario:
         metadata={"unit": "tokens", "doc": "tokens a sequence", "read": lambda v: read_count(v, "seq", 10**9)}
     )
     preset: str | None = attrs.field(default=None, metadata={"doc": "study whose hardware is used"})
-    precision: str = attrs.field(default="bf16", metadata={"doc": "bf16, fp16, fp8, fp8-block or fp4"})
+    precision: str = attrs.field(default="bf16", metadata={"doc": f"recipe: {', '.join(RECIPES)}"})
     software: str = attrs.field(default="megatron", metadata={"doc": f"framework: {', '.join(SOFTWARE)}"})
     tp: tuple[int, ...] | None = _degrees("tp")
     cp: tuple[int, ...] | None = _degrees("cp")
@@ -124,7 +122,8 @@ class PlanScenario:
         },
     )
     recompute: str | int | None = attrs.field(
-        default=None, metadata={"doc": "none, selective, full, or layers of a stage", "read": read_recompute}
+        default=None,
+        metadata={"doc": "none, selective, full, layers of a stage, or selective+3", "read": read_recompute},
     )
     schedule: str = attrs.field(default="1f1b", metadata={"doc": "1f1b or zero-bubble"})
     top: int = attrs.field(
@@ -142,6 +141,8 @@ class PlanScenario:
         if self.preset is not None and self.preset not in catalogue.presets():
             known = nearest(str(self.preset), catalogue.presets())
             faults.append(InputError("preset", "a known preset", self.preset, known))
+        if self.price is not None and self.tokens is None:
+            faults.append(InputError("price", "left out without tokens, whose cost it makes", self.price))
         if faults:
             raise faults[0] if len(faults) == 1 else InputErrors(faults)
 
@@ -163,9 +164,9 @@ class PlanScenario:
     def job(self) -> Job:
         """The model with its batch, sequence and precision."""
         job = Job(model=read_model(self.model), sequence=self.seq, batch=self.batch, precision=self.precision)
-        peak = self.cluster.device.peak
-        if job.recipe.matmul not in peak and job.recipe.matmul not in ("bf16", "fp16"):
-            known = [n for n in ("bf16", "fp8", "fp4") if n in peak or n == "bf16"]
+        computes = {"bf16", "fp16", *self.cluster.device.peak}
+        known = [name for name, recipe in RECIPES.items() if recipe.matmul in computes]
+        if job.precision not in known:
             raise InputError("precision", f"one that {self.hardware} has: {', '.join(known)}", self.precision)
         return job
 
@@ -245,7 +246,8 @@ def check(asked: PlanScenario, job: Job, cluster: Cluster) -> None:
         must = f"a divisor of the {asked.gpus} devices"
         _each(getattr(asked, name), name, must, lambda d: asked.gpus % d == 0)
     stage = -(-model.layers // min(asked.pp or (1,)))
-    if isinstance(asked.recompute, int) and asked.recompute > stage:
+    layers, _ = recomputation(asked.recompute or 0)
+    if stage < layers < math.inf:
         must = f"none, selective, full, or at most the {stage} layers of a stage"
         raise InputError("recompute", must, asked.recompute)
     _product(asked)
@@ -280,6 +282,8 @@ def _schedule(asked: PlanScenario, job: Job) -> None:
         raise InputError("vpp", f"1 with the schedule {asked.schedule}", asked.vpp and asked.vpp[0])
     (dp,), pp = _data_parallel(asked) or (None,), asked.pp[0] if asked.pp and len(asked.pp) == 1 else None
     cp = asked.space.cp
+    if asked.zero == (0,) and asked.shard not in (None, 1):
+        raise InputError("shard", "left out with ZeRO stage 0, which shards nothing", asked.shard)
     if asked.shard and dp and cp and len(cp) == 1 and dp * cp[0] % asked.shard:
         must = f"a divisor of the dp x cp = {dp * cp[0]} ranks that hold the same weights"
         raise InputError("shard", must, asked.shard)
@@ -328,7 +332,7 @@ def _data_parallel(asked: PlanScenario) -> tuple[int, ...]:
     return ()
 
 
-def plan_scenario(file: Path | None = None, **words: Any) -> PlanScenario:
+def plan_scenario(file: Path | None = None, /, **words: Any) -> PlanScenario:
     """Return the scenario that `words` describe, over the tables of a TOML file if there is one.
 
     A constant of `Practice` or `Allowance` may stand among the words; so may `ep`, the degree of expert
@@ -345,9 +349,9 @@ def plan_scenario(file: Path | None = None, **words: Any) -> PlanScenario:
         raise InputError("ep", "1, as models with experts are not priced yet", experts)
     names = {a.name for a in attrs.fields(PlanScenario)}
     for part, cls in (("practice", Practice), ("allowance", Allowance)):
-        own = {a.name for a in attrs.fields(cls)} & set(words) - names
-        if own:
-            tables[part] = {**tables.get(part, {}), **{name: words.pop(name) for name in own}}
+        own = {name: words.pop(name) for name in {a.name for a in attrs.fields(cls)} & set(words) - names}
+        if own and isinstance(tables.get(part, {}), dict):  # else what it is instead is the fault
+            tables[part] = {**tables.get(part, {}), **own}
     unknown = sorted(set(words) - names)
     if unknown:
         constants = {a.name for cls in (Practice, Allowance) for a in attrs.fields(cls)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -113,17 +114,20 @@ def of_hardware(cluster: Cluster) -> dict[str, Any]:
     """Return a hardware entry with the source of every number."""
     record = attrs.asdict(cluster, filter=lambda a, _: a.name != "sources")
     record["device"]["sustained_rate"] = cluster.device.sustained_rate()
-    finite: dict[str, Any] = _without_infinity(record)
-    return {**finite, "sources": {path: attrs.asdict(source) for path, source in cluster.sources.items()}}
+    return {**record, "sources": {path: attrs.asdict(source) for path, source in cluster.sources.items()}}
 
 
-def _without_infinity(value: Any) -> Any:
-    """Return `value` with None, which JSON can hold, for what has no end."""
-    if isinstance(value, dict):
-        return {key: _without_infinity(inner) for key, inner in value.items()}
+def as_json(document: Any, indent: int | None = None) -> str:
+    """Return plain values as JSON; what has no end, or is no number, is null: JSON has no word for it."""
+    return json.dumps(_finite(document), indent=indent, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_without_infinity(inner) for inner in value]
-    return None if isinstance(value, float) and math.isinf(value) else value
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def rows(answer: Limits) -> list[dict[str, Any]]:
@@ -251,7 +255,6 @@ def of_claims(checked: Sequence[Checked], device: str) -> dict[str, Any]:
 
 def _of_claim(checked: Checked) -> dict[str, Any]:
     claim = checked.claim
-    ends = [end if math.isfinite(end) else None for end in claim.range or ()]
     return {
         "id": claim.id,
         "source": claim.source,
@@ -263,7 +266,7 @@ def _of_claim(checked: Checked) -> dict[str, Any]:
         "agrees": checked.agrees,
         "verdict": checked.verdict,
         "tolerance": claim.tolerance,
-        "range": ends or None,
+        "range": claim.range,
         "reason": claim.reason,
         "implied": checked.implied,
         "note": checked.note,

@@ -9,8 +9,10 @@ from typing import Any
 
 import attrs
 
+from scalewall.cost.machine import Machine
 from scalewall.cost.practice import SOFTWARE, Practice
 from scalewall.cost.training_memory import Allowance
+from scalewall.hardware.device import GENERIC
 from scalewall.study.citations import Answered
 from scalewall.study.plan import Planned, Planning
 from scalewall.study.planning import PlanScenario
@@ -44,6 +46,7 @@ def of_planning(answer: Planning) -> dict[str, Any]:
         "parameters": model.parameters,
         "hardware": scenario.hardware,
         **{name: getattr(scenario, name) for name in ("gpus", "batch", "seq", "precision", "software")},
+        "curves": curves(scenario),
         "min_gpus": answer.min_gpus,
         "priced": answer.priced,
         "fitting": answer.fitting,
@@ -52,6 +55,27 @@ def of_planning(answer: Planning) -> dict[str, Any]:
         "differences": answer.differences,
         "remedies": list(answer.remedies),
         "scenario": scenario.as_dict(),
+    }
+
+
+def curves(scenario: PlanScenario) -> dict[str, Any]:
+    """Return the measured curves that a plan rests on: of the device's kernels and of each tier of network.
+
+    A class that is not `measured` stands in for one. `scale` is of the matrix multiplications'
+    efficiencies over those of the class; `fitted_to` is theirs in the plan's precision.
+    """
+    cluster, recipe = scenario.cluster, scenario.job.recipe
+    machine = Machine.of(cluster)
+    return {
+        "class": machine.curves.name,
+        "measured": machine.curves.name != GENERIC,
+        "device": cluster.device.curves,
+        "scale": machine.curves.scale,
+        "fitted_to": machine.curves.matmul(recipe.curve).fitted_to,
+        "network": [
+            {"tier": tier.name, "class": link.curves.name, "measured": bool(link.curves.names)}
+            for tier, link in zip(cluster.tiers, machine.links, strict=True)
+        ],
     }
 
 

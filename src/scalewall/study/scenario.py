@@ -107,7 +107,8 @@ class Scenario:
 
     def __attrs_post_init__(self) -> None:
         if self.to_flop is not None and self.to_flop <= self.from_flop:
-            raise InputError("to_flop", f"more than from_flop ({self.from_flop:g})", self.to_flop)
+            must = f"more than the {self.from_flop:g} FLOP at which the curve begins"
+            raise InputError("to_flop", must, self.to_flop)
 
     @functools.cached_property
     def clusters(self) -> tuple[Cluster, ...]:
@@ -172,11 +173,12 @@ def scenario(**words: Any) -> Scenario:
     """
     given = {name: value for name, value in words.items() if value is not None}
     sparse = given.pop("sparse", False)
+    faults = [] if isinstance(sparse, bool) else [InputError("sparse", "true or false", sparse)]
     both = sparse and "sparsity_law" in given
     if sparse:
         given.setdefault("sparsity_law", "baseline")
     known = words_known() - {"sparse"}
-    faults = [
+    faults += [
         InputError(name, "absent or a known field", name, nearest(name, words_known()))
         for name in set(given) - known
     ]
@@ -203,7 +205,7 @@ def scenario(**words: Any) -> Scenario:
             if fixes and given[name] != {}:
                 faults.append(InputError(name, f"left out under {PAPER_PRESET}, which fixes it", given[name]))
     if faults or made is None:
-        faults = [_in_the_callers_words(fault) for fault in faults]
+        faults = [_in_the_callers_words(fault, given) for fault in faults]
         raise faults[0] if len(faults) == 1 else InputErrors(faults)
     return made
 
@@ -235,15 +237,17 @@ def _unknown_hardware(tables: Mapping[str, Any]) -> list[InputError]:
     return faults
 
 
-def _in_the_callers_words(fault: InputError) -> InputError:
+def _in_the_callers_words(fault: InputError, given: Mapping[str, Any]) -> InputError:
     for word, path in _INSIDE.items():
         here = ".".join(path)
+        if word not in given:  # a table said it
+            continue
         if fault.field == here or fault.field.startswith(f"{here}."):
             return InputError(word + fault.field.removeprefix(here), fault.must, fault.got, fault.hint)
     return fault
 
 
-def from_toml(path: str | Path, **words: Any) -> Scenario:
+def from_toml(path: str | Path, /, **words: Any) -> Scenario:
     """Return the scenario in the TOML file at `path`, with `words` in place of the file's.
 
     Raises
@@ -252,6 +256,10 @@ def from_toml(path: str | Path, **words: Any) -> Scenario:
         All that is wrong with either.
     """
     tables = read_toml(Path(path))
+    for name in sorted(tables.keys() & _INSIDE.keys()):
+        table, field = _INSIDE[name]
+        if isinstance(tables.get(table), dict) and field in tables[table]:
+            raise InputError(name, f"left out where the file has {table}.{field}", tables[name])
     if words.get("sparse") and isinstance(tables.get("scaling", {}), dict):  # wins over the file's law
         tables.pop("sparsity_law", None)
         tables.get("scaling", {}).pop("sparsity", None)

@@ -17,6 +17,7 @@ from scalewall.cost.practice import Practice
 from scalewall.cost.training import Step, step
 from scalewall.cost.training_memory import Allowance, total_bytes
 from scalewall.study.ideal import ideal_step_seconds
+from scalewall.study.limits import Progress
 from scalewall.study.planning import read_constants
 from scalewall.study.run_table import SHIPPED, read_table
 from scalewall.study.runs import Run, read_runs
@@ -113,20 +114,33 @@ def validate(
     rows: Iterable[Mapping[str, Any]],
     practice: Practice | None = None,
     allowance: Allowance | None = None,
+    progress: Progress | None = None,
 ) -> Validation:
-    """Return predicted against measured for every row that says enough, the columns of `study.runs`."""
+    """Return predicted against measured for every row that says enough, the columns of `study.runs`.
+
+    `progress` is called with how many runs are done, of how many, and the source of the last.
+    """
     practice, allowance = practice or Practice(), allowance or Allowance()
     runs, skipped = read_runs(rows)
-    return Validation(rows=tuple(compare(run, practice, allowance) for run in runs), skipped=skipped)
+    compared = []
+    for run in runs:
+        compared.append(compare(run, practice, allowance))
+        if progress is not None:
+            progress(len(compared), len(runs), run.source)
+    return Validation(rows=tuple(compared), skipped=skipped)
 
 
-def validate_file(runs: Path | str | None = None, **constants: Any) -> Validation:
+def validate_file(
+    runs: Path | str | None = None, progress: Progress | None = None, /, **constants: Any
+) -> Validation:
     """Return predicted against measured for a CSV file of runs, or for those that ship.
 
     Parameters
     ----------
     runs
         Path of the file.
+    progress
+        As of `validate`.
     **constants
         Constants of `Practice` and `Allowance` in place of the defaults.
 
@@ -135,7 +149,7 @@ def validate_file(runs: Path | str | None = None, **constants: Any) -> Validatio
     InputError
         If the file is no table of runs, or a constant is wrong.
     """
-    return validate(read_table(Path(runs) if runs else SHIPPED), *read_constants(constants))
+    return validate(read_table(Path(runs) if runs else SHIPPED), *read_constants(constants), progress)
 
 
 def machine_of(run: Run) -> Machine:

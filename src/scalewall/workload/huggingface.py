@@ -13,7 +13,6 @@ from typing import Any
 from scalewall.errors import InputError, InputErrors
 from scalewall.workload.model import MOST, Model
 
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _EXPERT_WORDS = ("moe", "mixtral", "deepseek", "dbrx", "jamba", "gpt_oss", "grok", "llama4")
 
 
@@ -121,9 +120,8 @@ class _Fields:
 
     def forbid(self) -> None:
         """Find what makes of a supported type something else: experts, an encoder."""
-        for key in _EXPERTS:
-            value = self.config.get(key)
-            if isinstance(value, int) and value > 1:
+        for key, value in self.config.items():
+            if "expert" in key and value not in (None, False, 0, 1):
                 self.fault(key, "absent or 1, as models with experts are not supported yet", value)
         for key in ("is_encoder_decoder", "add_cross_attention"):
             if self.config.get(key) is True:
