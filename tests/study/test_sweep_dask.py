@@ -128,5 +128,5 @@ def test_an_address_that_is_none(scheduler: str, folder: Path) -> None:
     process = command(folder, "sweep.toml", "--scheduler", scheduler)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "")
-    assert err.startswith("The 'scheduler' must be ")
+    assert err.startswith("The '--scheduler' must be ")
     assert len(err.splitlines()) == 1
