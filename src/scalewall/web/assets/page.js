@@ -298,7 +298,7 @@
 
   function follow() {
     const [text, name] = location.hash.slice(1).split(".");
-    if (TABS.includes(name)) S.state.tab = name;
+    S.state.tab = TABS.includes(name) ? name : "limits";
     S.link = text;
     send("asked-link", { text: text.slice(0, 20000), token: ++S.asides });
   }
