@@ -1,3 +1,6 @@
+import functools
+import pickle
+
 import pytest
 
 pytest.importorskip("dash", reason="the page needs scalewall[web]")
@@ -219,3 +222,16 @@ def test_what_is_shared_says_what_is_wrong():
     own = work.own_files((asked.read_limits({"words": {"duration": "3 bananas"}}),), False)
     assert own.names == ((None, None),)
     assert own.faults[0].startswith("The 'duration' must be a time")
+
+
+def test_what_would_help_is_the_commands_table_and_can_be_sent_from_one_process_to_another(monkeypatch):
+    from scalewall.present.tables_sensitivity import elasticities_table
+    from scalewall.study.sensitivity import sensitivity
+    from scalewall.web.plain import plain
+
+    quick = functools.partial(sensitivity, at=("wall",), only=["memory"])
+    monkeypatch.setattr(work.sensitivities, "sensitivity", quick)
+    report = pickle.loads(pickle.dumps(work.helped(asked.read_limits({"words": {"preset": "epoch-2024"}}))))
+    (found,) = quick(scenario(hardware="h100-sxm", preset="epoch-2024")).devices
+    assert report.tables == [plain(elasticities_table(found))]
+    assert report.figure

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import random
 
@@ -395,3 +396,17 @@ def test_the_download_of_a_plan_is_the_commands_output(browser, address, tmp_pat
     words = "plan gpt3-175b --hardware a100-80gb-sxm --gpus 1024 --batch 1536 --seq 2048 -o command.csv"
     assert cli.run(words.split()) == 0
     assert (tmp_path / "page.csv").read_text() == (tmp_path / "command.csv").read_text()
+
+
+def test_what_would_help_has_room_for_its_names(browser, address):
+    with looking(browser, address) as looked:
+        looked.open()
+        layout = looked.page.evaluate(
+            "() => { const axis = () => ({}); const layout = { margin: {}, annotations: [{}, {}, {}] };"
+            "for (const tail of ['', '2', '3'])"
+            "Object.assign(layout, { ['xaxis' + tail]: axis(), ['yaxis' + tail]: axis() });"
+            "return window.scalewall.figure({ data: [], layout }, 'graph-help').layout; }"
+        )
+        assert all(layout[f"xaxis{tail}"]["domain"] == [0, 1] for tail in ("", "2", "3"))
+        heights = sorted(layout[f"yaxis{tail}"]["domain"] for tail in ("", "2", "3"))
+        assert all(below[1] < above[0] for below, above in itertools.pairwise(heights))

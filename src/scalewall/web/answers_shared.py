@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dash import Dash, Input, Output, dcc, html
@@ -12,9 +12,9 @@ from dash.exceptions import PreventUpdate
 from scalewall.errors import InputError, ScalewallError, shown
 from scalewall.study.limits import Limits
 from scalewall.web import explain, link, texts, views, work
-from scalewall.web.answers_limits import CURVE_SECONDS, key
+from scalewall.web.answers_limits import CURVE_SECONDS, DEFECT, key
 from scalewall.web.asked import LIMITS_WORDS, MOST_RUNS, PLAN_WORDS, Entry, read_limits, read_plan
-from scalewall.web.pool import Cancelled, Defect, Pool
+from scalewall.web.pool import Cancelled, Defect, Job, Pool
 
 HELP_SECONDS, REPORT_SECONDS, SHARE_SECONDS = 240.0, 300.0, 10.0
 """Budgets of elasticities, of the claims and the validation, and of what is shared."""
@@ -177,24 +177,12 @@ def _help(app: Dash, pool: Pool) -> None:
         Output("picture-help", "data"), Output("table-help", "children"), Input("asked-help", "data")
     )
     def helped(data: Any) -> tuple[Any, Any]:
-        from scalewall.present.figures_sensitivity import tornado_figure
-        from scalewall.present.tables_sensitivity import elasticities_table
-        from scalewall.web.plain import plain
-
-        entry = read_limits(data["run"])
-        who = str(data["who"])[:40]
+        entry, who = read_limits(data["run"]), str(data["who"])[:40]
         name = key(entry, "help")
         pool.keep_only(who, {name})
-        try:
-            found = pool.wait(pool.ask(name, work.helped, entry, who=who, seconds=HELP_SECONDS, urgency=2))
-        except ScalewallError as error:
-            return None, html.P(str(error), className="fault")
-        except Defect:
-            return None, html.P("This went wrong; it is in the server's log.", className="fault")
-        except Cancelled:
-            raise PreventUpdate from None
-        table = views.html_table(plain(elasticities_table(found.devices[0])))
-        return json.loads(tornado_figure(found).to_json()), table
+        return _reported(
+            lambda: pool.ask(name, work.helped, entry, who=who, seconds=HELP_SECONDS, urgency=2), pool
+        )
 
 
 def _report(app: Dash, pool: Pool, name: str, job: Any) -> None:
@@ -203,12 +191,17 @@ def _report(app: Dash, pool: Pool, name: str, job: Any) -> None:
     )
     def report(data: Any) -> tuple[Any, Any]:
         who = str(data["who"])[:40]
-        try:
-            found: work.Report = pool.wait(pool.ask(name, job, who=who, seconds=REPORT_SECONDS, urgency=3))
-        except (ScalewallError, Defect) as error:
-            return None, html.P(
-                str(error) or "This went wrong; it is in the server's log.", className="fault"
-            )
-        words = html.Div([html.P(line) for line in found.words], className="words")
-        tables = [views.html_table(table, views.VERDICT_CLASSES) for table in found.tables]
-        return json.loads(found.figure) if found.figure else None, [words, *tables]
+        return _reported(lambda: pool.ask(name, job, who=who, seconds=REPORT_SECONDS, urgency=3), pool)
+
+
+def _reported(asked: Callable[[], Job], pool: Pool) -> tuple[Any, Any]:
+    """Return the figure of a report, and its words and tables or what is wrong."""
+    try:
+        found: work.Report = pool.wait(asked())
+    except (ScalewallError, Defect) as error:
+        return None, html.P(str(error) or DEFECT, className="fault")
+    except Cancelled:
+        raise PreventUpdate from None
+    words = [html.Div([html.P(line) for line in found.words], className="words")] if found.words else []
+    tables = [views.html_table(table, views.VERDICT_CLASSES) for table in found.tables]
+    return json.loads(found.figure) if found.figure else None, [*words, *tables]

@@ -287,8 +287,9 @@ def _work(pipe: Any, stop: Any, quick: bool) -> None:
             pipe.send(answer)
         except (BrokenPipeError, OSError):
             return
-        except Exception:  # an error that cannot be sent
-            pipe.send((False, RuntimeError(f"{type(answer[1]).__name__}: {answer[1]}")))
+        except Exception:
+            what = f"{type(answer[1]).__name__}, which cannot be sent: {str(answer[1])[:200]}"
+            pipe.send((False, RuntimeError(what)))
 
 
 class _watched:

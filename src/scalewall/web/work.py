@@ -80,12 +80,6 @@ def limited(entry: Entry, wall: Point | None = None, parts: tuple[tuple[Point, .
         return study.limits(asked, coarse=known)
 
 
-def helped(entry: Entry) -> sensitivities.Sensitivities:
-    """Return what an entry's limits depend on."""
-    with folder():
-        return sensitivities.sensitivity(limits_scenario(entry))
-
-
 @attrs.frozen(kw_only=True)
 class PlanAnswer:
     """The best strategies of an entry, in tables and words, and how each would be locked."""
@@ -170,11 +164,23 @@ def drawn(entry: Entry, place: int) -> PlanDrawn:
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """Tables, words and a figure (JSON) of a command that asks nothing."""
+    """Tables, words and a figure (JSON) of a command that is shown as it is."""
 
     tables: list[Plain]
     words: list[str]
     figure: str | None = None
+
+
+def helped(entry: Entry) -> Report:
+    """Return what an entry's limits depend on."""
+    from scalewall.present.figures_sensitivity import tornado_figure
+    from scalewall.present.tables_sensitivity import elasticities_table
+
+    with folder():
+        found = sensitivities.sensitivity(limits_scenario(entry))
+    return Report(
+        tables=[plain(elasticities_table(found.devices[0]))], words=[], figure=tornado_figure(found).to_json()
+    )
 
 
 def claimed() -> Report:

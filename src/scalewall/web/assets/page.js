@@ -210,6 +210,10 @@
       const named = [...new Set(figure.data.filter((trace) => trace.yaxis === "y2").flatMap((trace) => trace.y || []))];
       Object.assign(layout.yaxis2, { tickmode: "array", tickvals: named, ticktext: named.map((text) => String(text).split(":")[0]) });
     }
+    if (name === "graph-help" && innerWidth < 1600) {
+      stack(layout, [[0.7, 1], [0.35, 0.65], [0, 0.3]]);
+      Object.assign(layout, { height: 1240, margin: { ...layout.margin, l: 130 } });
+    }
     if (name === "graph-limits") layout.height = 640;
     tall(name, layout.height);
     return figure;
@@ -223,17 +227,22 @@
     heights[name].style.setProperty("height", height ? height + "px" : "", "important"); // over Dash's own 100%
   }
 
-  /* Where there is no room for two plots side by side, one stands below the other. */
+  /* Where there is no room for plots side by side, one stands below the other, each with its title over it. */
+  function stack(layout, parts) {
+    parts.forEach(([low, high], i) => {
+      const tail = i ? String(i + 1) : "";
+      layout["xaxis" + tail].domain = [0, 1];
+      layout["yaxis" + tail].domain = [low, high];
+      Object.assign(layout.annotations[i], { x: 0, y: high, xanchor: "left", yanchor: "bottom", yshift: 2 });
+    });
+  }
+
   function stacked(layout, narrow) {
     const count = layout.xaxis4 ? 4 : 3;
     const parts = narrow ? [[0.83, 1], [0.62, 0.74], [0.3, 0.42], [0.13, 0.22]] : [[0.8, 1], [0.52, 0.7], [0.24, 0.38], [0.06, 0.17]];
     if (count === 3) parts[2] = [0.12, 0.4];
-    parts.slice(0, count).forEach(([low, high], i) => {
-      const tail = i ? String(i + 1) : "";
-      Object.assign(layout["xaxis" + tail], { domain: [0, 1] });
-      Object.assign(layout["yaxis" + tail], { domain: [low, high] });
-      Object.assign(layout.annotations[i], { x: 0, y: high, xanchor: "left", yanchor: "bottom", yshift: narrow && i === 1 ? 16 : 2 });
-    });
+    stack(layout, parts.slice(0, count));
+    if (narrow) layout.annotations[1].yshift = 16;
     if (layout.legend) Object.assign(layout.legend, { x: 0, xanchor: "left", y: narrow ? 0.565 : 0.465, yanchor: "top", orientation: "h" });
     if (layout.legend2) Object.assign(layout.legend2, { y: narrow ? 0.085 : -0.01 });
     layout.height = narrow ? 1500 : 1180;
@@ -298,7 +307,7 @@
 
   function follow() {
     const [text, name] = location.hash.slice(1).split(".");
-    if (TABS.includes(name)) S.state.tab = name;
+    S.state.tab = TABS.includes(name) ? name : "limits";
     S.link = text;
     send("asked-link", { text: text.slice(0, 20000), token: ++S.asides });
   }
