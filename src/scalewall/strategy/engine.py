@@ -269,15 +269,21 @@ class Engine:
     def in_time(self, family: Families, at: Array, pp: Array, rank: Array, reduction: Array) -> Array:
         """Return the least rank of `dp`, from `rank` up, at which a bound is within the deadline.
 
-        But for the reduction, which only grows, a bound falls with `dp`, until micro-batches run out.
+        But for the reduction, which only grows, each schedule's bound falls with `dp`, until its
+        micro-batches run out. From where they do on, nothing is said; a schedule that has none is left out.
         """
-        dps = self.axes["dp"]
+        dps, limit = self.axes["dp"], self.q.step_limit * SLACK
+
+        def blocks(rank: Array) -> Array:
+            some, _, grown = self.bound(family, at, pp, dps[np.minimum(rank, len(dps) - 1)])
+            return some.seconds.reshape(2, -1) - grown
+
+        runs = np.isfinite(blocks(rank))
         low, high = np.array(rank), np.full_like(rank, len(dps))
         while (low < high).any():
             middle = (low + high) // 2
-            _, seconds, grown = self.bound(family, at, pp, dps[np.minimum(middle, len(dps) - 1)])
-            good = (seconds - grown + reduction <= self.q.step_limit * SLACK) | np.isinf(seconds)
-            good = good | (low == high)
+            seconds = blocks(middle)
+            good = (runs & ((seconds + reduction <= limit) | np.isinf(seconds))).any(axis=0) | (low == high)
             high = np.where(good, middle, high)
             low = np.where(good, low, np.minimum(middle + 1, high))
         return low
