@@ -39,6 +39,9 @@ from scalewall.strategy.space import Strategy
 Array = Any
 
 _FIRST_FAMILIES = 64
+_LAID_OUT = 1 << 18  # families laid out at once, at most: so much fits the memory
+_FIRST_SETTLED = 16
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # its multiples, but for whole numbers, are spread evenly
 _ROUNDS = 24  # of putting a bound into itself
 _SETTLED = 1.01
 _HINT_REACH = 4
@@ -58,6 +61,7 @@ class Engine:
         self.best = Best(question.top, question.tolerance)
         self.priced = self.bounded = 0
         self.rate = self.cluster.device.sustained_rate(self.how.precision)
+        self.any_will_do = question.tolerance >= 1.0
         self.most_devices = min(question.devices or math.inf, self.cluster.capacity)
 
     def run(self, hints: tuple[Strategy, ...]) -> Result:
@@ -67,10 +71,8 @@ class Engine:
             everything = self.families()
             for hint in hints:
                 self.try_hint(everything, hint)
-            score, _ = self.family_bounds(everything)
-            order = np.argsort(score, kind="stable")
-            order = order[np.isfinite(score[order])]
-            for some in (order[:_FIRST_FAMILIES], order[_FIRST_FAMILIES:]):
+            score, replicas = self.family_bounds(everything)
+            for some in self.portions(score, replicas):
                 self.settle(*self.laid_out(everything.take(some[self.best.survives(score[some])])))
         return Result(
             strategies=tuple(strategy for _, strategy in self.best.ranked),
@@ -88,9 +90,7 @@ class Engine:
         if any(not len(degrees) for degrees in self.axes.values()) or not len(self.layouts.degrees):
             return True
         everything = self.families()
-        score, _ = self.family_bounds(everything)
-        order = np.argsort(score, kind="stable")[: np.count_nonzero(np.isfinite(score))]
-        portions = np.split(order, [_FIRST_FAMILIES, 16 * _FIRST_FAMILIES])
+        portions = self.portions(*self.family_bounds(everything))
         return not any(self.laid_out(everything.take(some))[1].size for some in portions)
 
     def families(self) -> Families:
@@ -103,7 +103,21 @@ class Engine:
         some = bounds.laid_out(self.cluster, self.w, self.how, family, self.layouts.tensor)
         score, replicas = self.family_bounds(some)
         hope = np.flatnonzero(self.best.survives(score))
+        if self.any_will_do:  # where any will do, a few of each kind first, in an even sequence
+            hope = hope[np.argsort(replicas[hope], kind="stable")]
+            hope = hope[np.argsort(np.arange(hope.size) * _GOLDEN % 1.0)]
         return some.take(hope), replicas[hope]
+
+    def promise(self, score: Array, strain: Array) -> Array:
+        """Return by what to take strategies up: the score, or where any will do, what strains the time."""
+        return strain if self.any_will_do else score
+
+    def portions(self, score: Array, replicas: Array) -> list[Array]:
+        """Return the indices of families that are not ruled out, most promising first: a few, then many."""
+        order = np.argsort(self.promise(score, replicas), kind="stable")
+        order = order[np.isfinite(score[order])]
+        many = max(_FIRST_FAMILIES, _LAID_OUT // len(self.layouts.tensor))
+        return np.split(order, range(_FIRST_FAMILIES, order.size, many))
 
     def try_hint(self, everything: Families, hint: Strategy) -> None:
         """Price the best strategies with a hint's degrees, or more `dp`, as far as the space has them."""
@@ -182,12 +196,18 @@ class Engine:
     def settle(self, family: Families, replicas: Array) -> None:
         """Find the best strategies of `family`, whose ``dp·pp`` is at least `replicas`."""
         pps = self.axes["pp"]
-        per = max(1, _CELLS // len(pps))
+        most = max(1, _CELLS // len(pps))
         found: list[Configurations] = []
-        for start in range(0, family.width.size, per):
-            some = np.arange(start, min(start + per, family.width.size))
+        start, size = 0, min(most, _FIRST_SETTLED) if self.any_will_do else most
+        while start < family.width.size:
+            some = np.arange(start, min(start + size, family.width.size))
+            start, size = start + size, min(2 * size, most)
             at, pp = np.repeat(some, len(pps)), np.tile(pps, len(some))
             for portion in self.climb(family, at, pp, replicas[at] / pp):
+                if self.any_will_do:
+                    for few in self.promising([portion]):
+                        self.price_portion(family, few)
+                    continue
                 found.append(portion)
                 self.raise_bar(family, portion)
         for portion in self.promising(found):
@@ -208,7 +228,7 @@ class Engine:
         names = [f.name for f in attrs.fields(Configurations)]
         everything = Configurations(**{n: np.concatenate([getattr(c, n) for c in found]) for n in names})
         everything = everything.take(np.isfinite(everything.score))
-        order = np.argsort(everything.score, kind="stable")
+        order = np.argsort(self.promise(everything.score, everything.seconds), kind="stable")
         start, size = 0, 16
         while start < len(order):
             some = everything.take(order[start : start + size])
