@@ -89,6 +89,20 @@ def device(dice: Random, w: Workload) -> Device:
     )
 
 
+def distant(dice: Random, near: Cluster) -> Cluster:
+    """Three tiers, of which the last is far slower than the others, in bandwidth, latency or both."""
+    first, last = near.tiers[0], near.tiers[-1]
+    sizes = dice.choice([(2, 2), (2, 4), (3, 2), (2, 6), (4, 2), (1, 4), (4, 1)])
+    inner = [attrs.evolve(first, name=f"near {i}", size=size) for i, size in enumerate(sizes)]
+    far = attrs.evolve(
+        last,
+        name="far",
+        bandwidth=min(first.bandwidth, last.bandwidth) * power_of_ten(dice, -4, -1),
+        latency=dice.choice([last.latency, 0.1 * power_of_ten(dice, -2, 0.5)]),
+    )
+    return attrs.evolve(near, tiers=(*inner, far))
+
+
 def cluster(dice: Random, w: Workload) -> Cluster:
     """One to three tiers."""
     unit = 2.0 * w.batch_tokens * max(w.d_model, w.d_ff) / BLOCK_SECONDS
@@ -144,11 +158,11 @@ def space(dice: Random, w: Workload, tiers: Cluster) -> Space:
     )
 
 
-def question(seed: int) -> tuple[Question, brute.Table]:
-    """A question of any objective with all of its strategies, priced."""
+def question(seed: int, *, far: bool = False) -> tuple[Question, brute.Table]:
+    """A question of any objective with all of its strategies, priced; with a `far` tier if that is asked."""
     dice = Random(seed)
     w = workload(dice)
-    tiers = cluster(dice, w)
+    tiers = distant(dice, cluster(dice, w)) if far else cluster(dice, w)
     how = Assumptions(
         optimizer=dice.choice([8.0, 8.0, 0.0]),
         overlap_tensor=dice.random() < 0.7,

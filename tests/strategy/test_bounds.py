@@ -9,12 +9,14 @@ import pytest
 from scalewall.cost import block, collective, pipeline, step
 from scalewall.cost.block import total
 from scalewall.cost.step import AXES
-from scalewall.strategy import bounds
+from scalewall.strategy import borders, bounds
 from scalewall.strategy.question import Question
 from tests.strategy import brute, scenarios
 
 ALMOST = 1 + 1e-9
 BLOCKS = [range(first, first + 10) for first in range(300, 400, 10)]
+FAR = [range(first, first + 10) for first in range(2200, 2260, 10)]
+"""Seeds of questions whose last tier is far slower than the others."""
 
 
 @attrs.frozen
@@ -27,8 +29,8 @@ class Every:
     totals: dict[str, np.ndarray]
 
     @classmethod
-    def from_seed(cls, seed: int) -> Every:
-        question, every = scenarios.question(seed)
+    def from_seed(cls, seed: int, *, far: bool = False) -> Every:
+        question, every = scenarios.question(seed, far=far)
         parts = step.parts(question.cluster, question.workload, every.strategies, question.how)
         totals = {axis: total(every.strategies.degrees[axis]) for axis in AXES}
         return cls(question, every, parts, totals)
@@ -52,9 +54,9 @@ class Every:
         return everything.take(np.array([place[row] for row in rows]))
 
 
-@pytest.fixture(scope="module", params=BLOCKS, ids=lambda seeds: f"from {seeds[0]}")
+@pytest.fixture(scope="module", params=[*BLOCKS, *FAR], ids=lambda seeds: f"from {seeds[0]}")
 def some(request: pytest.FixtureRequest) -> list[Every]:
-    return [Every.from_seed(seed) for seed in request.param]
+    return [Every.from_seed(seed, far=request.param in FAR) for seed in request.param]
 
 
 def test_the_tensor_network(some):
@@ -124,6 +126,67 @@ def test_all_beside_the_blocks(some):
         real = every.strategies.allowed
         assert (hidden <= reduction * ALMOST)[real].all()
         assert (filled <= (reduction + exchange) * ALMOST)[real & every.one_f_one_b].all()
+
+
+def crossing(every: Every, family: bounds.Families, busy: np.ndarray, **words) -> np.ndarray:
+    """The least device-seconds of every strategy, at its own blocks' seconds."""
+    q, totals = every.question, every.totals
+    replicas = totals["dp"] * totals["pp"]
+    most = totals["dp"], totals["pp"]
+    one_f_one_b = every.one_f_one_b
+    return borders.device_seconds(
+        q.borders, q.workload, family, busy, replicas=replicas, most=most, one_f_one_b=one_f_one_b, **words
+    )
+
+
+def laid_out(every: Every) -> bounds.Families:
+    """The families of all strategies, under the layout that each has."""
+    q, at = every.question, every.degrees
+    layouts = q.space.layouts(q.cluster)
+    tensor = np.stack([np.stack(at[axis][:-1], axis=-1) for axis in ("tp_model", "tp_ff")], axis=1)
+    place = {part.tobytes(): i for i, part in enumerate(layouts.tensor)}
+    wanted = np.array([place[part.tobytes()] for part in np.ascontiguousarray(tensor)])
+    sizes = [np.unique(every.totals[axis]) for axis in ("tp_model", "tp_ff", "ep")]
+    everything = bounds.families(q.cluster, q.workload, q.how, *sizes)
+    found = bounds.laid_out(q.cluster, q.workload, q.how, everything, layouts.tensor)
+    keys = zip(found.tp_model, found.tp_ff, found.ep, found.tensor_layout, strict=True)
+    index = {key: i for i, key in enumerate(keys)}
+    totals = (every.totals[axis] for axis in ("tp_model", "tp_ff", "ep"))
+    return found.take(np.array([index[key] for key in zip(*totals, wanted, strict=True)]))
+
+
+def test_what_crosses_borders(some):
+    """Whether the layout of the tensor axes is open or known, and in the form that is convex."""
+    for every in (each for each in some if each.question.borders):
+        parts, q = every.parts, every.question
+        n = every.strategies.devices
+        blocks = np.maximum(parts.multiplying, every.family().network * parts.tokens) * parts.blocks
+        least_wait = bounds.tensor_wait(
+            q.cluster.tiers, q.workload, {axis: every.totals[axis] for axis in ("tp_model", "tp_ff")}
+        )
+        waits = np.where(every.one_f_one_b, q.workload.layers * least_wait, 0.0)
+        fixed, chunk = bounds.exchange_wait(
+            q.cluster.tiers, q.workload, every.totals["pp"], every.totals["ep"]
+        )
+        chunks = every.strategies.strategies.interleave
+        waits = waits + np.where(every.one_f_one_b, fixed + chunk * chunks, 0.0)
+        busy = np.maximum(0.0, n * (blocks + parts.idle * parts.multiplying + waits))
+        real = every.strategies.allowed
+        for family in (every.family(), laid_out(every)):
+            for convex in (False, True):
+                least = crossing(every, family, busy, convex=convex)
+                assert (least <= n * parts.seconds * ALMOST)[real].all()
+                assert (least >= busy)[real].all()
+
+
+def test_what_crosses_borders_is_convex(some):
+    """In the seconds of the blocks, as the search for micro-batch counts takes for granted."""
+    for every in (each for each in some if each.question.borders):
+        low = np.linspace(1e-3, 1e3, every.strategies.size)
+        high = low[::-1] * 3.0
+        at = [crossing(every, laid_out(every), busy, convex=True) for busy in (low, (low + high) / 2.0, high)]
+        finite = np.isfinite(at[1])
+        assert (at[1] <= (at[0] + at[2]) / 2.0 * ALMOST)[finite].all()
 
 
 def test_one_f_one_b(some):

@@ -19,6 +19,8 @@ from tests.strategy import brute, scenarios
 
 BLOCKS = [list(range(first, first + 15)) for first in range(0, 180, 15)]
 BLOCKS.append([1000, 1655])  # more micro-batches than zero-bubble needs, to hide the data-parallel reduction
+FAR = [range(first, first + 20) for first in range(2000, 2120, 20)]
+"""Seeds of questions whose last tier is far slower than the others."""
 
 
 @attrs.frozen
@@ -31,14 +33,14 @@ class Asked:
     wanted: list[float]
 
     @classmethod
-    def from_seed(cls, seed: int) -> Asked:
-        question, every = scenarios.question(seed)
+    def from_seed(cls, seed: int, *, far: bool = False) -> Asked:
+        question, every = scenarios.question(seed, far=far)
         return cls(seed, question, every, brute.best_scores(question, every))
 
 
-@pytest.fixture(scope="module", params=BLOCKS, ids=lambda seeds: f"from {seeds[0]}")
+@pytest.fixture(scope="module", params=[*BLOCKS, *FAR], ids=lambda seeds: f"from {seeds[0]}")
 def some(request: pytest.FixtureRequest) -> list[Asked]:
-    return [Asked.from_seed(seed) for seed in request.param]
+    return [Asked.from_seed(seed, far=request.param in FAR) for seed in request.param]
 
 
 def agrees(found: Result, wanted: list[float]) -> bool:
@@ -152,6 +154,15 @@ def test_scenarios_have_some_of_everything():
         assert sum(getattr(s, name) > 1 for s in best) > 3, name
     assert sum(s.microbatches < s.pp for s in best) > 3
     assert min(sum(s.schedule == schedule for s in best) for schedule in SCHEDULES) > 20
+
+
+def test_far_tiers_are_crossed_by_every_axis():
+    """Else the questions with such a tier would say little."""
+    questions = [scenarios.question(seed, far=True)[0] for seeds in FAR for seed in seeds]
+    best = [strategy for strategy in (search(question).best for question in questions) if strategy]
+    assert len(best) > 60
+    for axis, least in (("dp", 8), ("pp", 8), ("tp_model", 4), ("tp_ff", 4), ("ep", 4)):
+        assert sum(s.layout[axis][-1] > 1 for s in best) >= least, axis
 
 
 @pytest.mark.parametrize(

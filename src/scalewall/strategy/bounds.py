@@ -28,6 +28,9 @@ from scalewall.workload.scaling import Workload
 
 Array = Any
 
+ALMOST = 1.0 + 1e-9  # above rounding error
+_NONE = 1e-30  # of a device: none, where it divides
+
 
 @attrs.frozen(kw_only=True)
 class Families:
@@ -48,6 +51,12 @@ class Families:
         Index of the layout of the tensor axes, -1 where it is still open.
     room
         How many devices the other axes may still have within each tier but the last, and all below it.
+    share
+        The same if the tensor axes do not leave that tier, where their layout is open; next to none
+        where they must leave.
+    leaving
+        Device-seconds a step that tensor axes take at least if they leave each tier but the last;
+        infinite where they cannot, or where their layout is known.
     """
 
     tp_model: Array
@@ -60,6 +69,8 @@ class Families:
     wait: Array
     tensor_layout: Array
     room: tuple[Array, ...]
+    share: tuple[Array, ...]
+    leaving: tuple[Array, ...]
 
     @functools.cached_property
     def width(self) -> Array:
@@ -69,9 +80,9 @@ class Families:
     def take(self, at: Array) -> Families:
         """Return the families at the indices `at`."""
         arrays = attrs.asdict(self, recurse=False)
-        room = arrays.pop("room")
+        tiers = {name: arrays.pop(name) for name in ("room", "share", "leaving")}
         taken = {name: np.take(values, at, axis=-1) for name, values in arrays.items()}
-        return Families(**taken, room=tuple(some[at] for some in room))
+        return Families(**taken, **{name: tuple(some[at] for some in each) for name, each in tiers.items()})
 
 
 def families(
@@ -85,6 +96,7 @@ def families(
     network = experts * tensor_seconds(cluster.tiers, workload, split, how)
     start, slope = _lines(cluster, workload, how, split)
     inner = np.cumprod([tier.size for tier in cluster.tiers[:-1]])
+    together = a[0] * b[0]
 
     def spread(values: Array) -> Array:
         return np.broadcast_to(values, shape).ravel()
@@ -104,6 +116,11 @@ def families(
         wait=spread(workload.layers * tensor_wait(cluster.tiers, workload, split)),
         tensor_layout=spread(-1),
         room=tuple(spread(float(size)) for size in inner),
+        share=tuple(spread(np.where(together <= size, size / together, _NONE)) for size in inner),
+        leaving=tuple(
+            spread(workload.layers * workload.batch_tokens * together * sent)
+            for sent in _leaving(cluster.tiers, workload, split, how)
+        ),
     )
 
 
@@ -144,13 +161,16 @@ def laid_out(
     sent = block.tensor_bytes(workload.block, degrees, how, workload.whole, reducing)
     network = collective.slowest(cluster.tiers, sent) * (workload.sparsity / some.ep)
     used = np.cumprod(layouts.prod(axis=1), axis=1)[chosen]
+    room = tuple(room / used[:, t] for t, room in enumerate(some.room))
     return attrs.evolve(
         some,
         network=network if how.overlap_tensor else some.network,
         exposed=some.exposed if how.overlap_tensor else network,
         wait=workload.layers * block.tensor_latency(cluster, workload.block, degrees) * np.ones(at.size),
         tensor_layout=chosen,
-        room=tuple(room / used[:, t] for t, room in enumerate(some.room)),
+        room=room,
+        share=room,
+        leaving=tuple(np.full(at.size, math.inf) for _ in room),
     )
 
 
@@ -160,7 +180,7 @@ def block_seconds(family: Families, tokens: Array) -> Array:
     return np.maximum(busy, family.network * tokens) + family.exposed * tokens
 
 
-def _reduction_bandwidth(tiers: Sequence[Tier]) -> float:
+def reduction_bandwidth(tiers: Sequence[Tier]) -> float:
     """Return the bandwidth that plain tiers need to all-reduce at least as fast as `tiers` together.
 
     Of `s` bytes left, a tier that reduces in its switches carries ``s`` where it has ``p ≥ 2`` members,
@@ -169,6 +189,22 @@ def _reduction_bandwidth(tiers: Sequence[Tier]) -> float:
     (Without members both carry nothing; what is left for the tiers beyond is the same.)
     """
     return sum(tier.bandwidth * (2.0 if tier.in_network_reduction else 1.0) for tier in tiers)
+
+
+def _tensor_bytes(
+    workload: Workload, split: Mapping[str, Array], how: Assumptions
+) -> list[tuple[Array, Array]]:
+    """Return each tensor axis's degree, and twice the bytes a token and block that it all-reduces."""
+    sent: dict[str, Array] = {}
+    for layer in workload.block:
+        if isinstance(layer, Linear):
+            for size, own, summed in (
+                (layer.out_features, layer.out_split, layer.in_split),
+                (layer.in_features, layer.in_split, layer.out_split),
+            ):
+                words = matmul.shard(size, split[own], workload.whole)
+                sent[summed] = sent.get(summed, 0.0) + 2.0 * how.word * words
+    return [(split[axis], size) for axis, size in sent.items()]
 
 
 def tensor_seconds(
@@ -181,20 +217,11 @@ def tensor_seconds(
     takes at least all bytes over all bandwidth. The best real `l` of two axes is where
     ``s·/l`` is equal for both.
     """
-    sent: dict[str, Array] = {}
-    for layer in workload.block:
-        if isinstance(layer, Linear):
-            for size, own, summed in (
-                (layer.out_features, layer.out_split, layer.in_split),
-                (layer.in_features, layer.in_split, layer.out_split),
-            ):
-                words = matmul.shard(size, split[own], workload.whole)
-                sent[summed] = sent.get(summed, 0.0) + 2.0 * how.word * words
-    (p, s), (q, r) = ((split[axis], size) for axis, size in sent.items())
+    (p, s), (q, r) = _tensor_bytes(workload, split, how)
     bound: Array = 0.0
     inner = 1.0
     for t in range(len(tiers)):
-        beyond = _reduction_bandwidth(tiers[t:])
+        beyond = reduction_bandwidth(tiers[t:])
         share = np.minimum(p, np.maximum(1.0, np.sqrt(inner * s / r)))
         other = np.minimum(q, np.maximum(1.0, inner / share))
         share = np.minimum(p, np.maximum(1.0, inner / other))
@@ -202,6 +229,21 @@ def tensor_seconds(
         bound = np.maximum(bound, carried / beyond)
         inner *= tiers[t].size
     return bound
+
+
+def _leaving(
+    tiers: Sequence[Tier], workload: Workload, split: Mapping[str, Array], how: Assumptions
+) -> list[Array]:
+    """Return at least the seconds a token and block if a tensor axis leaves each tier but the last.
+
+    Then it has at most half its members within, and sends ``2·s·(1/l − 1/p) ≥ 2·s/p`` beyond.
+    """
+    (p, s), (q, r) = _tensor_bytes(workload, split, how)
+    bandwidths = [reduction_bandwidth(tiers[t:]) for t in range(1, len(tiers))]
+    return [
+        np.minimum(np.where(p > 1, s / p / at, math.inf), np.where(q > 1, r / q / at, math.inf))
+        for at in bandwidths
+    ]
 
 
 def tensor_wait(tiers: Sequence[Tier], workload: Workload, split: Mapping[str, Array]) -> Array:
@@ -227,7 +269,7 @@ def reduction_seconds(
         return waits
     bound: Array = 0.0
     for t, inner in enumerate((1.0, *room)):
-        beyond = _reduction_bandwidth(tiers[t:])
+        beyond = reduction_bandwidth(tiers[t:])
         bound = np.maximum(bound, 2.0 * size * (1.0 / np.minimum(inner, dp) - 1.0 / dp) / beyond)
     return bound + waits
 

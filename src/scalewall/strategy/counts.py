@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scalewall.strategy import bounds
+from scalewall.strategy import borders, bounds
 from scalewall.strategy.bounds import Families
 from scalewall.strategy.question import Question
 
@@ -81,6 +81,15 @@ class Portion:
         tokens = self.sequences / np.maximum(m, 1.0)
         return q.workload.layers / self.pp * bounds.block_seconds(self.family, tokens)
 
+    def beyond(self, seconds: Array, one_f_one_b: Array | bool, *, convex: bool = False) -> Array:
+        """Return at least a step's seconds, of which blocks take `seconds`, with what crosses borders."""
+        q, busy = self.question, self.devices * seconds
+        bound = borders.device_seconds(
+            q.borders, q.workload, self.family, busy,
+            replicas=self.dp * self.pp, most=(self.dp, self.pp), one_f_one_b=one_f_one_b, convex=convex,
+        )  # fmt: skip
+        return bound / self.devices
+
     def take(self, at: Array) -> Portion:
         """Return the configurations at the indices `at`."""
         some = object.__new__(Portion)
@@ -132,7 +141,9 @@ class Counts:
         stage = here.stage(m)
         chunk_wait = here.chunk_wait if joint else 0.0 * here.chunk_wait
         free = bounds.one_f_one_b(here.pp, m, stage, stage, chunk_wait, here.least_v, here.most_v)
-        return np.where(self.zero_bubble, m * stage, free + here.wait) + here.reduction
+        busy = np.where(self.zero_bubble, m * stage, free + here.wait)
+        beyond = here.beyond(busy, ~self.zero_bubble, convex=not joint)
+        return np.maximum(busy + here.reduction, beyond)
 
     def most_promising(self) -> Array:
         """Return the count of the least bound."""

@@ -27,9 +27,10 @@ import attrs
 import numpy as np
 
 from scalewall.cost.step import AXES
-from scalewall.strategy import bounds
+from scalewall.strategy import borders, bounds
 from scalewall.strategy.best import SLACK, Best
 from scalewall.strategy.bounds import Families
+from scalewall.strategy.configurations import Bound, Configurations, bound
 from scalewall.strategy.counts import Counts, Portion
 from scalewall.strategy.pricing import price
 from scalewall.strategy.question import Certificate, Question, Result
@@ -38,27 +39,15 @@ from scalewall.strategy.space import Strategy
 Array = Any
 
 _FIRST_FAMILIES = 64
+_LAID_OUT = 1 << 18  # families laid out at once, at most: so much fits the memory
+_FIRST_SETTLED = 16
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # its multiples, but for whole numbers, are spread evenly
 _ROUNDS = 24  # of putting a bound into itself
 _SETTLED = 1.01
 _HINT_REACH = 4
 _SPARE, _PROMISE = 0.95, 0.8  # shares of the deadline, and of the best score so far
 _MISSES = 3  # of the deadline in a row, before bisection
 _CELLS = 1 << 15  # array elements priced at once: a few such arrays fit the cache together
-
-
-@attrs.frozen(kw_only=True)
-class _Configurations:
-    """Families with `pp`, `dp` and a schedule, as flat arrays, and bounds on each one's step and score."""
-
-    family: Array
-    pp: Array
-    dp: Array
-    zero_bubble: Array
-    seconds: Array
-    score: Array
-
-    def take(self, at: Array) -> _Configurations:
-        return _Configurations(**{f.name: getattr(self, f.name)[at] for f in attrs.fields(_Configurations)})
 
 
 class Engine:
@@ -68,10 +57,11 @@ class Engine:
         self.q = question
         self.cluster, self.w, self.how = question.cluster, question.workload, question.how
         self.axes = {axis: question.space.degrees(axis, self.w) for axis in AXES}
-        self.layouts = question.space.layouts(self.cluster)
+        self.layouts = question.space.layouts(self.cluster, self.w)
         self.best = Best(question.top, question.tolerance)
         self.priced = self.bounded = 0
         self.rate = self.cluster.device.sustained_rate(self.how.precision)
+        self.any_will_do = question.tolerance >= 1.0
         self.most_devices = min(question.devices or math.inf, self.cluster.capacity)
 
     def run(self, hints: tuple[Strategy, ...]) -> Result:
@@ -81,10 +71,8 @@ class Engine:
             everything = self.families()
             for hint in hints:
                 self.try_hint(everything, hint)
-            score, _ = self.family_bounds(everything)
-            order = np.argsort(score, kind="stable")
-            order = order[np.isfinite(score[order])]
-            for some in (order[:_FIRST_FAMILIES], order[_FIRST_FAMILIES:]):
+            score, replicas = self.family_bounds(everything)
+            for some in self.portions(score, replicas):
                 self.settle(*self.laid_out(everything.take(some[self.best.survives(score[some])])))
         return Result(
             strategies=tuple(strategy for _, strategy in self.best.ranked),
@@ -102,9 +90,7 @@ class Engine:
         if any(not len(degrees) for degrees in self.axes.values()) or not len(self.layouts.degrees):
             return True
         everything = self.families()
-        score, _ = self.family_bounds(everything)
-        order = np.argsort(score, kind="stable")[: np.count_nonzero(np.isfinite(score))]
-        portions = np.split(order, [_FIRST_FAMILIES, 16 * _FIRST_FAMILIES])
+        portions = self.portions(*self.family_bounds(everything))
         return not any(self.laid_out(everything.take(some))[1].size for some in portions)
 
     def families(self) -> Families:
@@ -117,7 +103,21 @@ class Engine:
         some = bounds.laid_out(self.cluster, self.w, self.how, family, self.layouts.tensor)
         score, replicas = self.family_bounds(some)
         hope = np.flatnonzero(self.best.survives(score))
+        if self.any_will_do:  # where any will do, a few of each kind first, in an even sequence
+            hope = hope[np.argsort(replicas[hope], kind="stable")]
+            hope = hope[np.argsort(np.arange(hope.size) * _GOLDEN % 1.0)]
         return some.take(hope), replicas[hope]
+
+    def promise(self, score: Array, strain: Array) -> Array:
+        """Return by what to take strategies up: the score, or where any will do, what strains the time."""
+        return strain if self.any_will_do else score
+
+    def portions(self, score: Array, replicas: Array) -> list[Array]:
+        """Return the indices of families that are not ruled out, most promising first: a few, then many."""
+        order = np.argsort(self.promise(score, replicas), kind="stable")
+        order = order[np.isfinite(score[order])]
+        many = max(_FIRST_FAMILIES, _LAID_OUT // len(self.layouts.tensor))
+        return np.split(order, range(_FIRST_FAMILIES, order.size, many))
 
     def try_hint(self, everything: Families, hint: Strategy) -> None:
         """Price the best strategies with a hint's degrees, or more `dp`, as far as the space has them."""
@@ -134,7 +134,7 @@ class Engine:
         dps = self.axes["dp"]
         dps = dps[(dps >= hint.dp) & (dps <= _HINT_REACH * hint.dp)]
         at, dp = (grid.ravel() for grid in np.meshgrid(np.arange(family.width.size), dps))
-        some, _, _ = self.bound(family, at, np.full(at.size, float(hint.pp)), dp)
+        some = self.bound(family, at, np.full(at.size, float(hint.pp)), dp).configurations
         devices = some.dp * some.pp * family.width[some.family]
         fits = devices <= self.most_devices
         if self.q.objective == "time":
@@ -155,23 +155,32 @@ class Engine:
         settles. And a micro-batch of one token must pass all blocks in time, under zero-bubble twice.
         """
         w, q, limit = self.w, self.q, self.q.step_limit * SLACK
-        ways = [("1f1b", 0, 1.0, family.wait), ("zero-bubble", 1, 2.0, np.zeros_like(family.wait))]
-        ways = [way for way in ways if way[0] in q.space.schedules]
+        sequences = w.batch_tokens / w.sparsity
+        ways = [
+            (0, 1.0, family.wait, sequences * w.layers),
+            (1, 2.0, np.zeros_like(family.wait), sequences / 2.0),
+        ]
+        ways = [way for way, allowed in zip(ways, q.space.schedules_left, strict=True) if allowed]
         n = np.maximum(family.width, w.training_flop / w.steps / self.rate / limit)
         n = np.maximum(n, float(q.devices or 1) if q.objective == "time" else 1.0)
-        sequences = w.batch_tokens / w.sparsity
+        most = sequences, w.layers
         one_token = w.layers * bounds.block_seconds(family, np.ones(1))
         work, rising = np.full_like(n, math.inf), np.arange(n.size)
         for _ in range(_ROUNDS):
             some, more = family.take(rising), n[rising]
             beside = bounds.beside_blocks(self.cluster.tiers, w, some, more / some.width, self.how)
             seconds = []
-            for _, which, fill, wait in ways:
+            for which, fill, wait, most_replicas in ways:
                 fixed = wait[rising] + beside[which]
                 total = np.minimum(fill * more / some.width, sequences)
                 blocks = w.layers * some.width * total * bounds.block_seconds(some, sequences / total)
+                beyond = borders.device_seconds(
+                    q.borders, w, some, blocks + more * wait[rising],
+                    replicas=more / some.width, most=most, one_f_one_b=which == 0,
+                )  # fmt: skip
                 in_time = fill * one_token[rising] + fixed <= limit
-                seconds.append(np.where(in_time, blocks + more * fixed, math.inf))
+                in_time = in_time & (more <= some.width * most_replicas * SLACK)
+                seconds.append(np.where(in_time, np.maximum(blocks + more * fixed, beyond), math.inf))
             work[rising] = np.minimum.reduce(seconds)
             self.bounded += rising.size
             rising, more = (some[np.isfinite(work[rising])] for some in (rising, more))
@@ -187,18 +196,24 @@ class Engine:
     def settle(self, family: Families, replicas: Array) -> None:
         """Find the best strategies of `family`, whose ``dp·pp`` is at least `replicas`."""
         pps = self.axes["pp"]
-        per = max(1, _CELLS // len(pps))
-        found: list[_Configurations] = []
-        for start in range(0, family.width.size, per):
-            some = np.arange(start, min(start + per, family.width.size))
+        most = max(1, _CELLS // len(pps))
+        found: list[Configurations] = []
+        start, size = 0, min(most, _FIRST_SETTLED) if self.any_will_do else most
+        while start < family.width.size:
+            some = np.arange(start, min(start + size, family.width.size))
+            start, size = start + size, min(2 * size, most)
             at, pp = np.repeat(some, len(pps)), np.tile(pps, len(some))
             for portion in self.climb(family, at, pp, replicas[at] / pp):
+                if self.any_will_do:
+                    for few in self.promising([portion]):
+                        self.price_portion(family, few)
+                    continue
                 found.append(portion)
                 self.raise_bar(family, portion)
         for portion in self.promising(found):
             self.price_portion(family, portion)
 
-    def raise_bar(self, family: Families, some: _Configurations) -> None:
+    def raise_bar(self, family: Families, some: Configurations) -> None:
         """Price a few configurations now if they promise a far better bar: with time to spare first."""
         for spare in (_SPARE, 1.0):
             early = some.take(np.flatnonzero(some.seconds <= spare * self.q.step_limit))
@@ -206,14 +221,14 @@ class Engine:
                 for few in itertools.islice(self.promising([early]), 1):
                     self.price_portion(family, few)
 
-    def promising(self, found: list[_Configurations]) -> Iterator[_Configurations]:
+    def promising(self, found: list[Configurations]) -> Iterator[Configurations]:
         """Yield `found`, best bounds first, in growing portions, while there is hope."""
         if not found:
             return
-        names = [f.name for f in attrs.fields(_Configurations)]
-        everything = _Configurations(**{n: np.concatenate([getattr(c, n) for c in found]) for n in names})
+        names = [f.name for f in attrs.fields(Configurations)]
+        everything = Configurations(**{n: np.concatenate([getattr(c, n) for c in found]) for n in names})
         everything = everything.take(np.isfinite(everything.score))
-        order = np.argsort(everything.score, kind="stable")
+        order = np.argsort(self.promise(everything.score, everything.seconds), kind="stable")
         start, size = 0, 16
         while start < len(order):
             some = everything.take(order[start : start + size])
@@ -223,7 +238,7 @@ class Engine:
             yield some
             start, size = start + size, min(2 * size, 1024)
 
-    def climb(self, family: Families, at: Array, pp: Array, least: Array) -> Iterator[_Configurations]:
+    def climb(self, family: Families, at: Array, pp: Array, least: Array) -> Iterator[Configurations]:
         """Yield configurations with growing `dp`, from the `least` that the deadline allows and memory.
 
         At equal ``dp·m`` devices times seconds rise with `dp`: fewer micro-batches fill the pipeline
@@ -241,12 +256,13 @@ class Engine:
         rank: Array = np.searchsorted(dps, least, side="left")
         misses = np.zeros_like(rank)
         while True:
-            here = dps[np.minimum(rank, len(dps) - 1)]
-            open_ = np.flatnonzero((rank < len(dps)) & (here * width <= self.most_devices))
+            wanted = dps[np.minimum(rank, len(dps) - 1)]
+            open_ = np.flatnonzero((rank < len(dps)) & (wanted * width <= self.most_devices))
             at, pp, rank, width, misses = at[open_], pp[open_], rank[open_], width[open_], misses[open_]
             if not at.size:
                 return
-            some, seconds, reduction = self.bound(family, at, pp, dps[rank])
+            here = self.bound(family, at, pp, dps[rank])
+            some, seconds = here.configurations, here.seconds
             hope = self.best.survives(some.score)
             if q.objective == "time":
                 hope = hope & np.tile(dps[rank] * width == q.devices, 2)
@@ -262,63 +278,39 @@ class Engine:
             misses = np.where(late > 1.0, misses[go_on] + 1, 0)
             stuck = np.flatnonzero(misses >= _MISSES)
             if stuck.size:
-                below = reduction[go_on][stuck]
+                below = here.reduction[go_on][stuck]
                 rank[stuck] = self.in_time(family, at[stuck], pp[stuck], rank[stuck], below)
                 misses[stuck] = 0
 
     def in_time(self, family: Families, at: Array, pp: Array, rank: Array, reduction: Array) -> Array:
         """Return the least rank of `dp`, from `rank` up, at which a bound is within the deadline.
 
-        But for the reduction, which only grows, a bound falls with `dp`, until micro-batches run out.
+        But for the reduction, which only grows, each schedule's bound falls with `dp`, until its
+        micro-batches run out. From where they do on, nothing is said; a schedule that has none is left out.
         """
-        dps = self.axes["dp"]
+        dps, limit = self.axes["dp"], self.q.step_limit * SLACK
+
+        def blocks(rank: Array) -> Array:
+            return self.bound(family, at, pp, dps[np.minimum(rank, len(dps) - 1)]).inside
+
+        runs = np.isfinite(blocks(rank))
         low, high = np.array(rank), np.full_like(rank, len(dps))
         while (low < high).any():
             middle = (low + high) // 2
-            _, seconds, grown = self.bound(family, at, pp, dps[np.minimum(middle, len(dps) - 1)])
-            good = (seconds - grown + reduction <= self.q.step_limit * SLACK) | np.isinf(seconds)
-            good = good | (low == high)
+            seconds = blocks(middle)
+            good = (runs & ((seconds + reduction <= limit) | np.isinf(seconds))).any(axis=0) | (low == high)
             high = np.where(good, middle, high)
             low = np.where(good, low, np.minimum(middle + 1, high))
         return low
 
-    def bound(
-        self, family: Families, at: Array, pp: Array, dp: Array
-    ) -> tuple[_Configurations, Array, Array]:
-        """Return configurations under both schedules with a bound on their scores.
-
-        And bounds on the seconds of a step under the better one, and of the reduction among these.
-
-        1F1B's counts are cut at ``pp/2`` and `pp`, see `bounds.one_f_one_b`: blocks fall with the
-        count, and from `pp` on ``m · block`` rises, so each piece is bounded by its ends.
-        """
-        here, q = Portion(self.q, family.take(at), pp, dp), self.q
-        v = here.least_v, here.most_v
-        low, high = here.first_1f1b, np.maximum(here.first_1f1b, here.last_1f1b)
-        half, full = np.clip(pp / 2.0, low, high), np.clip(pp, low, high)
-        at_half, at_full, at_end = here.stage(half), here.stage(full), here.stage(high)
-        pieces = [
-            np.where(from_ < pp, bounds.one_f_one_b(pp, from_, busy, busy, here.chunk_wait, *v), math.inf)
-            for from_, busy in ((low, at_half), (half, at_full))
-        ]
-        tail = bounds.one_f_one_b(pp, full, at_full, at_end, here.chunk_wait, *v)
-        seconds = np.minimum(np.minimum(*pieces), np.where(high >= pp, tail, math.inf)) + here.wait
-        filled = here.first_zero_bubble * here.stage(here.first_zero_bubble)
-        both = [
-            np.where(low <= here.last_1f1b, seconds + here.reduction, math.inf),
-            np.where(here.first_zero_bubble <= here.last_zero_bubble, filled + here.reduction, math.inf),
-        ]
+    def bound(self, family: Families, at: Array, pp: Array, dp: Array) -> Bound:
+        """Return bounds for configurations of the families at the indices `at`."""
         self.bounded += 2 * at.size
-        scores = [np.where(s <= q.step_limit * SLACK, q.score(here.devices, s), math.inf) for s in both]
-        twice = {"family": np.tile(at, 2), "pp": np.tile(pp, 2), "dp": np.tile(dp, 2)}
-        schedule = np.repeat([False, True], at.size)
-        bound = {"seconds": np.concatenate(both), "score": np.concatenate(scores)}
-        configurations = _Configurations(**twice, zero_bubble=schedule, **bound)
-        return configurations, np.minimum(*both), here.reduction
+        return bound(self.q, family, at, pp, dp)
 
     # 3. Counts ------------------------------------------------------------------------------------------
 
-    def price_portion(self, family: Families, some: _Configurations) -> None:
+    def price_portion(self, family: Families, some: Configurations) -> None:
         """Price every strategy of some configurations that may be among the best, exactly.
 
         The most promising count of each comes first, so that the bar is good before the others.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from scalewall.cost.assumptions import Assumptions
 from scalewall.errors import InputError
 from scalewall.hardware.cluster import Cluster
+from scalewall.strategy.borders import Border, borders
 from scalewall.strategy.space import Space, Strategy
 from scalewall.workload.scaling import Workload
 
@@ -51,6 +53,11 @@ class Question:
     def step_limit(self) -> float:
         """The longest a step may take, in seconds."""
         return self.duration / self.workload.steps
+
+    @functools.cached_property
+    def borders(self) -> list[Border]:
+        """The borders between tiers, and what it costs to cross them."""
+        return borders(self.cluster, self.workload, self.how)
 
     def score(self, devices: Array, seconds: Array) -> Array:
         """Return what is to be smallest; it rises with both arguments."""

@@ -141,6 +141,12 @@ class Space:
                     "inner", f"a table with keys of {', '.join(AXES)}", axis, nearest(axis, AXES)
                 )
 
+    @property
+    def schedules_left(self) -> tuple[bool, bool]:
+        """Whether 1F1B may be had, and zero-bubble, which needs two micro-batches and one chunk a stage."""
+        filled = (self.microbatches or 2) > 1 and self.interleave in (None, 1)
+        return "1f1b" in self.schedules, "zero-bubble" in self.schedules and filled
+
     def degrees(self, axis: str, workload: Workload) -> Array:
         """Return the degrees `axis` may take for `workload`, in order, as floats."""
         most = {
@@ -156,17 +162,21 @@ class Space:
             values = [d for d in values if workload.layers % d == 0]
         return np.array(values, dtype=float)
 
-    def layouts(self, cluster: Cluster) -> Layouts:
-        """Return every layout of the tiers but the last.
+    def layouts(self, cluster: Cluster, workload: Workload | None = None) -> Layouts:
+        """Return every layout of the tiers but the last, or those that may split `workload`.
 
         What a layout uses of a tier divides the tier, so that no device is left idle.
         """
         sizes = tuple(int(tier.size) for tier in cluster.tiers[:-1])
-        return _layouts(sizes, tuple((axis, tuple(fixed)) for axis, fixed in sorted(self.inner.items())))
+        fixed = {axis: tuple(degrees) for axis, degrees in self.inner.items()}
+        if workload is not None:
+            whole = [axis for axis in AXES if self.degrees(axis, workload).max(initial=1.0) == 1.0]
+            fixed = {axis: (1,) * len(sizes) for axis in whole} | fixed
+        return _layouts(sizes, tuple(sorted(fixed.items())))
 
     def size(self, cluster: Cluster, workload: Workload) -> float:
         """Return how many strategies the space holds, whatever they cost and whether they fit."""
-        layouts = self.layouts(cluster).degrees.prod(axis=2)
+        layouts = self.layouts(cluster, workload).degrees.prod(axis=2)
         axes = {axis: self.degrees(axis, workload) for axis in AXES}
         if any(not len(values) for values in axes.values()) or not len(layouts):
             return 0.0
