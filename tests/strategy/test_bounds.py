@@ -9,7 +9,7 @@ import pytest
 from scalewall.cost import block, collective, pipeline, step
 from scalewall.cost.block import total
 from scalewall.cost.step import AXES
-from scalewall.strategy import borders, bounds
+from scalewall.strategy import bounds
 from scalewall.strategy.question import Question
 from tests.strategy import brute, scenarios
 
@@ -134,8 +134,8 @@ def crossing(every: Every, family: bounds.Families, busy: np.ndarray, **words) -
     replicas = totals["dp"] * totals["pp"]
     most = totals["dp"], totals["pp"]
     one_f_one_b = every.one_f_one_b
-    return borders.device_seconds(
-        q.borders, q.workload, family, busy, replicas=replicas, most=most, one_f_one_b=one_f_one_b, **words
+    return q.borders.device_seconds(
+        family, busy, replicas=replicas, most=most, one_f_one_b=one_f_one_b, **words
     )
 
 
@@ -157,7 +157,7 @@ def laid_out(every: Every) -> bounds.Families:
 
 def test_what_crosses_borders(some):
     """Whether the layout of the tensor axes is open or known, and in the form that is convex."""
-    for every in (each for each in some if each.question.borders):
+    for every in (each for each in some if each.question.borders.each):
         parts, q = every.parts, every.question
         n = every.strategies.devices
         blocks = np.maximum(parts.multiplying, every.family().network * parts.tokens) * parts.blocks
@@ -181,7 +181,7 @@ def test_what_crosses_borders(some):
 
 def test_what_crosses_borders_is_convex(some):
     """In the seconds of the blocks, as the search for micro-batch counts takes for granted."""
-    for every in (each for each in some if each.question.borders):
+    for every in (each for each in some if each.question.borders.each):
         low = np.linspace(1e-3, 1e3, every.strategies.size)
         high = low[::-1] * 3.0
         at = [crossing(every, laid_out(every), busy, convex=True) for busy in (low, (low + high) / 2.0, high)]

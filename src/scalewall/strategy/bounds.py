@@ -29,7 +29,6 @@ from scalewall.workload.scaling import Workload
 Array = Any
 
 ALMOST = 1.0 + 1e-9  # above rounding error
-_NONE = 1e-30  # of a device: none, where it divides
 
 
 @attrs.frozen(kw_only=True)
@@ -51,12 +50,6 @@ class Families:
         Index of the layout of the tensor axes, -1 where it is still open.
     room
         How many devices the other axes may still have within each tier but the last, and all below it.
-    share
-        The same if the tensor axes do not leave that tier, where their layout is open; next to none
-        where they must leave.
-    leaving
-        Device-seconds a step that tensor axes take at least if they leave each tier but the last;
-        infinite where they cannot, or where their layout is known.
     """
 
     tp_model: Array
@@ -69,8 +62,6 @@ class Families:
     wait: Array
     tensor_layout: Array
     room: tuple[Array, ...]
-    share: tuple[Array, ...]
-    leaving: tuple[Array, ...]
 
     @functools.cached_property
     def width(self) -> Array:
@@ -80,9 +71,9 @@ class Families:
     def take(self, at: Array) -> Families:
         """Return the families at the indices `at`."""
         arrays = attrs.asdict(self, recurse=False)
-        tiers = {name: arrays.pop(name) for name in ("room", "share", "leaving")}
+        room = arrays.pop("room")
         taken = {name: np.take(values, at, axis=-1) for name, values in arrays.items()}
-        return Families(**taken, **{name: tuple(some[at] for some in each) for name, each in tiers.items()})
+        return Families(**taken, room=tuple(some[at] for some in room))
 
 
 def families(
@@ -96,7 +87,6 @@ def families(
     network = experts * tensor_seconds(cluster.tiers, workload, split, how)
     start, slope = _lines(cluster, workload, how, split)
     inner = np.cumprod([tier.size for tier in cluster.tiers[:-1]])
-    together = a[0] * b[0]
 
     def spread(values: Array) -> Array:
         return np.broadcast_to(values, shape).ravel()
@@ -116,11 +106,6 @@ def families(
         wait=spread(workload.layers * tensor_wait(cluster.tiers, workload, split)),
         tensor_layout=spread(-1),
         room=tuple(spread(float(size)) for size in inner),
-        share=tuple(spread(np.where(together <= size, size / together, _NONE)) for size in inner),
-        leaving=tuple(
-            spread(workload.layers * workload.batch_tokens * together * sent)
-            for sent in _leaving(cluster.tiers, workload, split, how)
-        ),
     )
 
 
@@ -161,16 +146,13 @@ def laid_out(
     sent = block.tensor_bytes(workload.block, degrees, how, workload.whole, reducing)
     network = collective.slowest(cluster.tiers, sent) * (workload.sparsity / some.ep)
     used = np.cumprod(layouts.prod(axis=1), axis=1)[chosen]
-    room = tuple(room / used[:, t] for t, room in enumerate(some.room))
     return attrs.evolve(
         some,
         network=network if how.overlap_tensor else some.network,
         exposed=some.exposed if how.overlap_tensor else network,
         wait=workload.layers * block.tensor_latency(cluster, workload.block, degrees) * np.ones(at.size),
         tensor_layout=chosen,
-        room=room,
-        share=room,
-        leaving=tuple(np.full(at.size, math.inf) for _ in room),
+        room=tuple(room / used[:, t] for t, room in enumerate(some.room)),
     )
 
 
@@ -231,19 +213,13 @@ def tensor_seconds(
     return bound
 
 
-def _leaving(
-    tiers: Sequence[Tier], workload: Workload, split: Mapping[str, Array], how: Assumptions
-) -> list[Array]:
-    """Return at least the seconds a token and block if a tensor axis leaves each tier but the last.
+def leaving_bytes(workload: Workload, split: Mapping[str, Array], how: Assumptions) -> Array:
+    """Return at least the bytes a token and block that go beyond a tier if a tensor axis leaves it.
 
     Then it has at most half its members within, and sends ``2·s·(1/l − 1/p) ≥ 2·s/p`` beyond.
     """
     (p, s), (q, r) = _tensor_bytes(workload, split, how)
-    bandwidths = [reduction_bandwidth(tiers[t:]) for t in range(1, len(tiers))]
-    return [
-        np.minimum(np.where(p > 1, s / p / at, math.inf), np.where(q > 1, r / q / at, math.inf))
-        for at in bandwidths
-    ]
+    return np.minimum(np.where(p > 1, s / p, math.inf), np.where(q > 1, r / q, math.inf))
 
 
 def tensor_wait(tiers: Sequence[Tier], workload: Workload, split: Mapping[str, Array]) -> Array:

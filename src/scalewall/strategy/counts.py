@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scalewall.strategy import borders, bounds
+from scalewall.strategy import bounds
 from scalewall.strategy.bounds import Families
 from scalewall.strategy.question import Question
 
@@ -84,10 +84,12 @@ class Portion:
     def beyond(self, seconds: Array, one_f_one_b: Array | bool, *, convex: bool = False) -> Array:
         """Return at least a step's seconds, of which blocks take `seconds`, with what crosses borders."""
         q, busy = self.question, self.devices * seconds
-        bound = borders.device_seconds(
-            q.borders, q.workload, self.family, busy,
-            replicas=self.dp * self.pp, most=(self.dp, self.pp), one_f_one_b=one_f_one_b, convex=convex,
-        )  # fmt: skip
+        if not q.borders.each:
+            return seconds
+        replicas, most = self.dp * self.pp, (self.dp, self.pp)
+        bound = q.borders.device_seconds(
+            self.family, busy, replicas=replicas, most=most, one_f_one_b=one_f_one_b, convex=convex
+        )
         return bound / self.devices
 
     def take(self, at: Array) -> Portion:

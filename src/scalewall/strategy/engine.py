@@ -27,7 +27,7 @@ import attrs
 import numpy as np
 
 from scalewall.cost.step import AXES
-from scalewall.strategy import borders, bounds
+from scalewall.strategy import bounds
 from scalewall.strategy.best import SLACK, Best
 from scalewall.strategy.bounds import Families
 from scalewall.strategy.configurations import Bound, Configurations, bound
@@ -174,10 +174,10 @@ class Engine:
                 fixed = wait[rising] + beside[which]
                 total = np.minimum(fill * more / some.width, sequences)
                 blocks = w.layers * some.width * total * bounds.block_seconds(some, sequences / total)
-                beyond = borders.device_seconds(
-                    q.borders, w, some, blocks + more * wait[rising],
-                    replicas=more / some.width, most=most, one_f_one_b=which == 0,
-                )  # fmt: skip
+                inside = blocks + more * wait[rising]
+                beyond = q.borders.device_seconds(
+                    some, inside, replicas=more / some.width, most=most, one_f_one_b=which == 0
+                )
                 in_time = fill * one_token[rising] + fixed <= limit
                 in_time = in_time & (more <= some.width * most_replicas * SLACK)
                 seconds.append(np.where(in_time, np.maximum(blocks + more * fixed, beyond), math.inf))

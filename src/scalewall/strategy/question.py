@@ -12,7 +12,7 @@ import numpy as np
 from scalewall.cost.assumptions import Assumptions
 from scalewall.errors import InputError
 from scalewall.hardware.cluster import Cluster
-from scalewall.strategy.borders import Border, borders
+from scalewall.strategy.borders import Borders, borders
 from scalewall.strategy.space import Space, Strategy
 from scalewall.workload.scaling import Workload
 
@@ -55,7 +55,7 @@ class Question:
         return self.duration / self.workload.steps
 
     @functools.cached_property
-    def borders(self) -> list[Border]:
+    def borders(self) -> Borders:
         """The borders between tiers, and what it costs to cross them."""
         return borders(self.cluster, self.workload, self.how)
 
