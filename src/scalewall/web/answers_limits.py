@@ -186,10 +186,6 @@ def _sketched(asked: Asked, pool: Pool) -> list[Shown]:
             one.note, one.answer, one.wanted = str(error), kept or before, False
     for one, job, before in jobs:
         _take_sketch(one, job, before, pool)
-    with contextlib.suppress(Busy):  # the rest is begun while the sketch is on its way and drawn
-        for run, one in zip(asked.runs, shown, strict=True):
-            if one.wanted:
-                _jobs(run, asked, pool)
     return shown
 
 
