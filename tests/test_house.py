@@ -31,8 +31,7 @@ FLOORS: list[set[str]] = [
     {"study"},
     {"present"},
     {FACE},
-    {"web"},
-    {"cli"},
+    {"cli", "web"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 EXEMPT = {"__init__.py", "__main__.py"}  # the face's own modules

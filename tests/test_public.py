@@ -26,6 +26,7 @@ PUBLIC = [
         "load_model",
         "open_sweep",
         "plan",
+        "serve",
         "sweep",
         "to_xarray",
         "validate",

@@ -35,6 +35,7 @@ __all__ = [
     "load_model",
     "open_sweep",
     "plan",
+    "serve",
     "sweep",
     "to_xarray",
     "validate",
@@ -175,6 +176,32 @@ def load_hardware(name: str, preset: str | None = None) -> Cluster:
     from scalewall.hardware import catalogue
 
     return catalogue.load(name, preset)
+
+
+def serve(host: str = "127.0.0.1", port: int | str = 8050, processes: int | str | None = None) -> None:
+    """Serve the interactive page until interrupted.
+
+    Parameters
+    ----------
+    host, port
+        Where to listen; another host than this machine's own shows the page to others.
+    processes
+        Processes that compute curves (default: as many as there are processors, at most 4).
+
+    Raises
+    ------
+    InputError
+        If the port or the processes are none, or the port cannot be listened at.
+    ScalewallError
+        If the extra ``web`` is not installed.
+    """
+    try:
+        from scalewall.web import server
+    except ImportError as error:
+        if error.name is None or error.name.split(".")[0] not in {"dash", "flask", "waitress"}:
+            raise
+        raise ScalewallError(f"The page needs {error.name}: pip install 'scalewall[web]'.") from None
+    server.serve(host, port, processes)
 
 
 def sweep(source: str | Path | Mapping[str, Any], out: str | Path, **words: Any) -> Swept:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from scalewall.errors import ScalewallError
+import scalewall
 
 Word = Annotated[str, Parameter(negative="")]
 
@@ -23,10 +23,4 @@ def serve(*, host: Word = "127.0.0.1", port: Word = "8050", processes: Word | No
     processes
         Processes that compute curves (default: as many as there are processors, at most 4).
     """
-    try:
-        from scalewall.web import server
-    except ImportError as error:
-        if error.name is None or error.name.split(".")[0] not in {"dash", "flask", "waitress"}:
-            raise
-        raise ScalewallError(f"The page needs {error.name}: pip install 'scalewall[web]'.") from None
-    server.serve(host, port, processes)
+    scalewall.serve(host, port, processes)
