@@ -108,6 +108,14 @@ class Shown:
     note: str = ""
     wanted: bool = False
 
+    def fail(self, error: Exception, before: Limits | None) -> None:
+        """Say what is wrong, and go back to what was there `before`."""
+        if isinstance(error, InputError):
+            self.faults = faults_of(error)
+        else:
+            self.note = str(error) or DEFECT
+        self.answer, self.wanted = before, False
+
 
 def warm(pool: Pool, runs: Iterable[object]) -> None:
     """Have the curves of `runs` found and drawn before anybody asks for them, while the caller goes on."""
@@ -183,7 +191,7 @@ def _sketched(asked: Asked, pool: Pool) -> list[Shown]:
             )
             jobs.append((one, job, before))
         except Busy as error:
-            one.note, one.answer, one.wanted = str(error), kept or before, False
+            one.fail(error, kept or before)
     for one, job, before in jobs:
         _take_sketch(one, job, before, pool)
     return shown
@@ -195,14 +203,10 @@ def _take_sketch(one: Shown, job: Job, before: Limits | None, pool: Pool) -> Non
         one.facts = found.facts
         if one.answer is None:
             one.sketch = found.curve
-    except InputError as error:
-        one.faults, one.answer, one.wanted = faults_of(error), before, False
-    except NoAnswer as error:
-        one.note, one.answer, one.wanted = str(error), before, False
+    except (InputError, NoAnswer, Defect) as error:
+        one.fail(error, before)
     except Cancelled:
         raise PreventUpdate from None
-    except Defect:
-        one.note, one.answer, one.wanted = DEFECT, before, False
 
 
 def _jobs(run: Entry, asked: Asked, pool: Pool) -> list[Job]:
@@ -259,14 +263,10 @@ def _taken(asked: Asked, jobs: list[list[Job]], pool: Pool) -> list[Shown] | Non
             for job in some:
                 if job.future.done():
                     pool.wait(job)
-        except InputError as error:
-            one.faults, one.answer, one.wanted = faults_of(error), before, False
-        except NoAnswer as error:
-            one.note, one.answer, one.wanted = str(error), before, False
+        except (InputError, NoAnswer, Defect) as error:
+            one.fail(error, before)
         except Cancelled:
             return None
-        except Defect:
-            one.note, one.answer, one.wanted = DEFECT, before, False
         shown.append(one)
     return shown
 

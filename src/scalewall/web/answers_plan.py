@@ -13,7 +13,7 @@ from dash.exceptions import PreventUpdate
 from scalewall.errors import InputError, NoAnswer
 from scalewall.hardware import catalogue
 from scalewall.web import views, work
-from scalewall.web.answers_limits import Visitors, faults_of, key, link_of, positions
+from scalewall.web.answers_limits import DEFECT, Visitors, faults_of, key, link_of, positions
 from scalewall.web.asked import Entry, read_plan
 from scalewall.web.fields import plan_fields
 from scalewall.web.pool import Cancelled, Defect, Pool
@@ -46,8 +46,7 @@ def register(app: Dash, pool: Pool) -> None:
         except Cancelled:
             raise PreventUpdate from None
         except (NoAnswer, Defect) as error:
-            text = str(error) or "This went wrong; it is in the server's log."
-            return {**answer, "note": text}, no_update
+            return {**answer, "note": str(error) or DEFECT}, no_update
         answer |= {
             "table": attrs.asdict(found.strategies),
             "degrees": found.degrees,

@@ -223,37 +223,18 @@ def _checked(name: str) -> html.Section:
 
 
 def _dialogs() -> html.Div:
-    close = {"aria-label": "Close"}
     return html.Div(
-        [
-            html.Dialog(
-                [
-                    html.Div(
-                        [
-                            html.H2("Share", id="share-title"),
-                            html.Button("✕", type="button", className="quiet close", **close),
-                        ],
-                        className="row apart",
-                    ),
-                    html.Div(id="shared"),
-                ],
-                id="share-dialog",
-                **{"aria-labelledby": "share-title"},
-            ),
-            html.Dialog(
-                [
-                    html.Div(
-                        [
-                            html.H2("Where it comes from", id="explain-title"),
-                            html.Button("✕", type="button", className="quiet close", **close),
-                        ],
-                        className="row apart",
-                    ),
-                    html.Div(id="explained"),
-                ],
-                id="explain-dialog",
-                className="side",
-                **{"aria-labelledby": "explain-title"},
-            ),
-        ]
+        [_dialog("share", "Share", "shared"), _dialog("explain", "Where it comes from", "explained", "side")]
+    )
+
+
+def _dialog(name: str, title: str, body: str, where: str | None = None) -> html.Dialog:
+    """Return a dialog with a title and a button that closes it, around the place `body`."""
+    close = html.Button("✕", type="button", className="quiet close", **{"aria-label": "Close"})
+    head = html.Div([html.H2(title, id=f"{name}-title"), close], className="row apart")
+    return html.Dialog(
+        [head, html.Div(id=body)],
+        id=f"{name}-dialog",
+        className=where,
+        **{"aria-labelledby": f"{name}-title"},
     )
